@@ -1,0 +1,24 @@
+//! repipe reads a Linux perf recording, streams its records through stages, and writes a valid,
+//! rewritten recording.
+//!
+//! The layers, each of which knows only those above it in this list:
+//!
+//! - [`error`]: what went wrong, in which file, at which offset, in which record, and what to do.
+//! - [`bytes`]: checked reads and writes in either byte order.
+//! - [`abi`]: constants of the kernel's and perf's formats; no I/O.
+//! - [`data`]: where bytes come from: a mapped file, a pipe, a directory.
+//! - [`header`]: the file header, event attributes and feature sections.
+//! - [`evlist`]: events with their sample layouts and ids.
+//! - [`event`]: records, parsed on demand.
+//! - [`reader`]: the stream of records over any input, decompressed.
+//! - [`ordered_events`]: time order within a bounded window.
+//! - [`session`]: machines, threads, maps, DSOs and build-ids as of a moment of the recording.
+//! - [`symbol`]: symbol tables of DSOs.
+//! - [`stage`]: what is done to records, and the pipeline that does it.
+//! - [`writer`]: the output, whole or not at all.
+//! - [`cli`]: the command line.
+
+pub mod abi;
+pub mod bytes;
+pub mod cli;
+pub mod error;
