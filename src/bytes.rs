@@ -51,7 +51,8 @@ macro_rules! read {
 
 impl ByteOrder {
     /// The order of the machine this runs on.
-    pub const NATIVE: ByteOrder = if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
+    pub const NATIVE: ByteOrder =
+        if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 
     read!(/// Two bytes at a byte offset.
         u16, put_u16, set_u16, u16, read_u16, write_u16);

@@ -14,6 +14,7 @@
 //! - [`ordered_events`]: time order within a bounded window.
 //! - [`session`]: machines, threads, maps, DSOs and build-ids as of a moment of the recording.
 //! - [`symbol`]: symbol tables of DSOs.
+//! - [`unwind`]: stacks of DWARF recordings, unwound.
 //! - [`stage`]: what is done to records, and the pipeline that does it.
 //! - [`writer`]: the output, whole or not at all.
 //! - [`cli`]: the command line.
@@ -21,4 +22,15 @@
 pub mod abi;
 pub mod bytes;
 pub mod cli;
+pub mod data;
 pub mod error;
+pub mod event;
+pub mod evlist;
+pub mod header;
+pub mod ordered_events;
+pub mod reader;
+pub mod session;
+pub mod stage;
+pub mod symbol;
+pub mod unwind;
+pub mod writer;

@@ -1,0 +1,1 @@
+//! Where bytes come from: a mapped file, a pipe, a directory. The only module of the core with `unsafe` (the map).

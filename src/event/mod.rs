@@ -1,0 +1,1 @@
+//! Records, parsed on demand from their bytes.

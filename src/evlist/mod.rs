@@ -1,0 +1,1 @@
+//! Events of a recording: attributes, ids and the layouts of their records.

@@ -1,0 +1,1 @@
+//! Feature sections, one file each: parse and emit together.

@@ -1,0 +1,3 @@
+//! The file header, event attributes and feature sections.
+
+pub mod features;

@@ -1,0 +1,1 @@
+//! Time order within a bounded window.

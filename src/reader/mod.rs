@@ -1,0 +1,1 @@
+//! The stream of records over any input, decompressed.

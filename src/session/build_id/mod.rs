@@ -1,0 +1,1 @@
+//! Build-ids: where they come from and why one is missing.

@@ -1,0 +1,3 @@
+//! What the recording says of machines, threads, maps and DSOs as of a moment.
+
+pub mod build_id;

@@ -1,0 +1,1 @@
+//! Stages: what is done to records, and the pipeline that does it.

@@ -1,0 +1,1 @@
+//! Unwinding of sampled stacks, one unwinder and cache per address space.

@@ -1,0 +1,1 @@
+//! The output: file or pipe, whole or not at all.
