@@ -3,6 +3,7 @@
 //! Wire constants are open newtypes: a value that is not known displays as its number and passes through.
 
 pub mod attr;
+pub mod build_id;
 pub mod feature;
 pub mod misc;
 pub mod record;

@@ -1,5 +1,3 @@
 //! Build-ids: where they come from and why one is missing.
 
-pub mod id;
-
-pub use id::BuildId;
+pub use crate::abi::build_id::{self as id, BuildId};
