@@ -72,6 +72,10 @@ open_enum! {
         PMU_CAPS = 31,
         /// Scheduler domains.
         CPU_DOMAIN_INFO = 32,
+        /// ELF machine and flags of the recorded processes.
+        E_MACHINE = 33,
+        /// Cache line size, bytes.
+        CLN_SIZE = 34,
         /// simpleperf: file list with symbols.
         SIMPLEPERF_FILE = 128,
         /// simpleperf: key-value pairs.
