@@ -1,1 +1,11 @@
-//! The one test binary.
+//! The one test binary: black-box tests of the `repipe` command, and the kit they stand on.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in tests a broken expectation is a panic"
+)]
+
+mod kit;
+mod support;

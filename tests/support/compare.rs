@@ -1,0 +1,149 @@
+//! What a rewrite may change and what not, as comparisons whose failures say which record or section differs.
+
+use std::collections::BTreeMap;
+
+use super::oracle;
+use super::recording::{Attr, BuildId, Container, Record, Recording, feature, kind};
+use super::swap::attr_of_record;
+
+/// A recording without its container: attrs, sections and build-ids out of the stream, the other records in order.
+#[derive(Clone, Debug)]
+pub struct Content {
+    pub attrs: Vec<Attr>,
+    pub features: BTreeMap<u32, Vec<u8>>,
+    /// HEADER_BUILD_ID records in the stream.
+    pub injected: Vec<BuildId>,
+    pub records: Vec<Record>,
+}
+
+/// Takes attrs and features out of a pipe's stream, so that pipes and files compare. A pipe's tracing data is its
+/// payload; padding after it is not part of it, so files' sections are padded here too.
+pub fn content(recording: &Recording) -> Content {
+    let order = recording.order;
+    let mut out = Content {
+        attrs: recording.attrs.clone(),
+        features: recording.features.clone(),
+        injected: Vec::new(),
+        records: Vec::new(),
+    };
+    for r in &recording.records {
+        match r.kind(order) {
+            kind::HEADER_ATTR => out.attrs.push(attr_of_record(r, order)),
+            kind::HEADER_FEATURE => {
+                let id = order.u64(r.body(), 0) as u32;
+                out.features.insert(id, r.body()[8..].to_vec());
+            }
+            kind::HEADER_TRACING_DATA if r.bytes.len() == 12 => {
+                out.features.insert(feature::TRACING_DATA, r.payload.clone());
+            }
+            kind::HEADER_BUILD_ID => out.injected.push(oracle::build_id_entry(order, &r.bytes)),
+            _ => out.records.push(r.clone()),
+        }
+    }
+    if let Some(data) = out.features.get_mut(&feature::TRACING_DATA) {
+        let len = data.len().next_multiple_of(8);
+        data.resize(len, 0);
+    }
+    out
+}
+
+/// Sections whose bytes belong to the place they stand in.
+pub const PLACE: [u32; 3] = [feature::AUXTRACE, feature::COMPRESSED, feature::DIR_FORMAT];
+
+/// The first difference between the records of two streams.
+pub fn same_records(before: &[Record], after: &[Record]) -> Result<(), String> {
+    if let Some(i) = before.iter().zip(after).position(|(a, b)| a != b) {
+        return Err(format!("record {i} of {}: {:?} became {:?}", before.len(), before[i], after[i]));
+    }
+    match before.len().cmp(&after.len()) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less => {
+            Err(format!("{} records too many: {:?}…", after.len() - before.len(), after[before.len()]))
+        }
+        std::cmp::Ordering::Greater => {
+            Err(format!("{} records lost: {:?}…", before.len() - after.len(), before[after.len()]))
+        }
+    }
+}
+
+/// The first difference between feature sections; `except` names those that may differ.
+pub fn same_features(
+    before: &BTreeMap<u32, Vec<u8>>,
+    after: &BTreeMap<u32, Vec<u8>>,
+    except: &[u32],
+) -> Result<(), String> {
+    for id in before.keys().chain(after.keys()) {
+        if except.contains(id) {
+            continue;
+        }
+        let (a, b) = (before.get(id), after.get(id));
+        if a != b {
+            return Err(format!(
+                "feature section {id}: {:?} bytes became {:?}",
+                a.map(Vec::len),
+                b.map(Vec::len)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Same order, container, attrs, sections and records; only the sections in `except` may differ.
+pub fn same(before: &Recording, after: &Recording, except: &[u32]) -> Result<(), String> {
+    if (before.order, before.container) != (after.order, after.container) {
+        return Err(format!(
+            "{:?} became {:?}",
+            (before.order, before.container),
+            (after.order, after.container)
+        ));
+    }
+    if before.attrs != after.attrs {
+        return Err(format!("attrs differ: {:?} became {:?}", before.attrs, after.attrs));
+    }
+    if before.event_types != after.event_types {
+        return Err("the event_types section differs".into());
+    }
+    same_features(&before.features, &after.features, except)?;
+    same_records(&before.records, &after.records)
+}
+
+/// Same content in whatever container.
+pub fn same_content(before: &Recording, after: &Recording, except: &[u32]) -> Result<(), String> {
+    if before.order != after.order {
+        return Err(format!("{:?} became {:?}", before.order, after.order));
+    }
+    let (a, b) = (content(before), content(after));
+    if a.attrs != b.attrs {
+        return Err(format!("attrs differ: {:?} became {:?}", a.attrs, b.attrs));
+    }
+    let mut except = except.to_vec();
+    if before.container != after.container {
+        except.extend(PLACE);
+        except.push(feature::BUILD_ID);
+    }
+    same_features(&a.features, &b.features, &except)?;
+    same_records(&a.records, &b.records)
+}
+
+/// The output without what an injection adds: HEADER_BUILD_ID records that the input did not have.
+pub fn without_injected(before: &Recording, after: &Recording) -> Recording {
+    let order = after.order;
+    let mut old = before.of_kind(kind::HEADER_BUILD_ID).peekable();
+    let mut out = after.clone();
+    out.records.retain(|r| {
+        if r.kind(order) != kind::HEADER_BUILD_ID {
+            return true;
+        }
+        old.next_if(|o| *o == r).is_some()
+    });
+    out
+}
+
+/// Whether the container of the output is the one asked for.
+pub fn is(container: Container, recording: &Recording) -> Result<(), String> {
+    if recording.container == container {
+        Ok(())
+    } else {
+        Err(format!("{:?}, not {container:?}", recording.container))
+    }
+}
