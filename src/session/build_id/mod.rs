@@ -3,9 +3,17 @@
 pub mod decompress;
 pub mod elf;
 pub mod file;
+pub mod host;
+pub mod key;
+pub mod known;
 pub mod miss;
+pub mod table;
 #[cfg(test)]
 mod testing;
 
 pub use crate::abi::build_id::{self as id, BuildId};
+pub use host::{HostIdentity, SameHost};
+pub use key::{DsoKey, DsoKind};
+pub use known::KnownBuildIds;
 pub use miss::MissReason;
+pub use table::RecordedIds;
