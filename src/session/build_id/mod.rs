@@ -1,5 +1,6 @@
 //! Build-ids: where they come from and why one is missing.
 
+pub mod cache;
 pub mod decompress;
 pub mod elf;
 pub mod file;
@@ -12,6 +13,7 @@ pub mod table;
 mod testing;
 
 pub use crate::abi::build_id::{self as id, BuildId};
+pub use cache::BuildIdCache;
 pub use host::{HostIdentity, SameHost};
 pub use key::{DsoKey, DsoKind};
 pub use known::KnownBuildIds;
