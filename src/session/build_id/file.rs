@@ -4,6 +4,7 @@
 //! device or a FIFO acts on it. Below another root, symbolic links resolve within that root.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
@@ -64,6 +65,17 @@ impl DsoFile {
     /// The descriptor, for further questions about the file.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// The file's first bytes, at most `limit` of them.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn contents(&self, limit: u64) -> Result<Vec<u8>, MissReason> {
+        let mut contents = Vec::new();
+        let read = (&self.file).take(limit).read_to_end(&mut contents);
+        read.map_err(|e| MissReason::from_errno(errno_of(&e)))?;
+        Ok(contents)
     }
 
     /// The id of the ELF file, decompressed first if it is a .gz, .xz or .zst, whatever its name is.
@@ -135,5 +147,127 @@ fn require_regular(stat: &Stat) -> Result<(), MissReason> {
         Ok(())
     } else {
         Err(MissReason::NotAFile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::testing::TestElf;
+    use super::*;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    const ID: [u8; 20] = [0x5a; 20];
+
+    fn id_of(path: &Path) -> Result<BuildId, MissReason> {
+        DsoFile::open(path.as_os_str().as_bytes())?.build_id()
+    }
+
+    fn id() -> Result<BuildId, MissReason> {
+        Ok(BuildId::from_bytes(&ID).unwrap())
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn xz(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zst(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 1).unwrap()
+    }
+
+    #[test]
+    fn plain_and_linked_files_give_their_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.so.1");
+        fs::write(&file, TestElf::with_id(&ID).build()).unwrap();
+        symlink("x.so.1", dir.path().join("x.so")).unwrap();
+        assert_eq!((id_of(&file), id_of(&dir.path().join("x.so"))), (id(), id()));
+    }
+
+    #[test]
+    fn modules_give_their_id_however_they_are_compressed() {
+        let dir = tempfile::tempdir().unwrap();
+        // notes near the start, past what is kept at hand, and behind a body that needs a second pass
+        for (filler, body) in [(0, 0), (0, 300_000), (200_000, 0), (200_000, 300_000)] {
+            let elf = TestElf { segments: false, filler, body, ..TestElf::with_id(&ID) }.build();
+            for (name, bytes) in [("m.ko.gz", gzip(&elf)), ("m.ko.xz", xz(&elf)), ("m.ko.zst", zst(&elf))] {
+                let file = dir.path().join(name);
+                fs::write(&file, &bytes).unwrap();
+                assert_eq!(id_of(&file), id(), "{name} {filler} {body}");
+                fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+                assert!(
+                    matches!(id_of(&file), Err(MissReason::Decompress | MissReason::MalformedElf)),
+                    "{name} cut"
+                );
+                // the right magic before garbage
+                fs::write(&file, [&bytes[..6], &[0xa5; 100]].concat()).unwrap();
+                assert_eq!(id_of(&file), Err(MissReason::Decompress), "{name} garbage");
+            }
+            fs::write(dir.path().join("inner"), gzip(b"no ELF file")).unwrap();
+            assert_eq!(id_of(&dir.path().join("inner")), Err(MissReason::NotElf));
+        }
+    }
+
+    #[test]
+    fn what_grows_without_bound_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("bomb.ko.zst");
+        // section headers said to lie beyond the bound, in 600 MiB of zeros
+        let mut elf = TestElf { segments: false, ..TestElf::with_id(&ID) }.build();
+        crate::bytes::ByteOrder::Little.set_u64(&mut elf, 40, 599 << 20).unwrap();
+        let mut encoder = zstd::Encoder::new(fs::File::create(&file).unwrap(), 1).unwrap();
+        encoder.write_all(&elf).unwrap();
+        let zeros = vec![0; 1 << 20];
+        for _ in 0..600 {
+            encoder.write_all(&zeros).unwrap();
+        }
+        encoder.finish().unwrap();
+        assert_eq!(id_of(&file), Err(MissReason::TooLarge));
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        for path in [fifo.as_path(), dir.path(), Path::new("/dev/null"), Path::new("/proc/self/exe")] {
+            assert_eq!(id_of(path), Err(MissReason::NotAFile), "{}", path.display());
+        }
+        assert_eq!(id_of(&dir.path().join("none")), Err(MissReason::NoSuchFile));
+        assert_eq!(id_of(&dir.path().join("fifo/x")), Err(MissReason::NoSuchFile));
+        assert_eq!(id_of(Path::new(OsStr::from_bytes(b"/a\0b"))), Err(MissReason::Io(Errno::INVAL)));
+        assert_eq!(id_of(Path::new(&"/a".repeat(3000))), Err(MissReason::Io(Errno::NAMETOOLONG)));
+        fs::write(dir.path().join("empty"), "").unwrap();
+        assert_eq!(id_of(&dir.path().join("empty")), Err(MissReason::NotElf));
+    }
+
+    #[test]
+    fn links_resolve_within_another_root() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("usr/lib")).unwrap();
+        fs::write(root.path().join("usr/lib/only-here.so"), TestElf::with_id(&ID).build()).unwrap();
+        symlink("/usr/lib", root.path().join("lib")).unwrap();
+        symlink("../../../usr/lib/only-here.so", root.path().join("usr/up.so")).unwrap();
+        let fd = open_root(root.path().as_os_str().as_bytes()).unwrap();
+        let below = |path: &str| DsoFile::open_below(fd.as_fd(), path.as_bytes())?.build_id();
+        for path in ["/usr/lib/only-here.so", "/lib/only-here.so", "/usr/up.so", "/../../lib/only-here.so"] {
+            assert_eq!(below(path), id(), "{path}");
+        }
+        assert_eq!(below("/lib"), Err(MissReason::NotAFile));
+        assert_eq!(below("/lib/none.so"), Err(MissReason::NoSuchFile));
+        assert_eq!(below("/bin/sh"), Err(MissReason::NoSuchFile));
     }
 }

@@ -8,6 +8,7 @@ pub mod host;
 pub mod key;
 pub mod known;
 pub mod miss;
+pub mod system;
 pub mod table;
 #[cfg(test)]
 mod testing;
