@@ -60,9 +60,9 @@ impl Compression {
 }
 
 /// A compressed file that reads as what it decompresses to.
-pub struct Decompressed {
+pub struct Decompressed<'f> {
     compression: Compression,
-    file: File,
+    file: &'f File,
     stream: Option<Box<dyn Read>>,
     /// Offset of the stream's next byte.
     at: u64,
@@ -70,16 +70,16 @@ pub struct Decompressed {
     budget: u64,
 }
 
-impl Decompressed {
+impl<'f> Decompressed<'f> {
     /// Reads `file`, which is compressed so.
-    pub fn new(compression: Compression, file: File) -> Decompressed {
+    pub fn new(compression: Compression, file: &'f File) -> Decompressed<'f> {
         Decompressed { compression, file, stream: None, at: 0, kept: Vec::new(), budget: MAX_DECOMPRESSED }
     }
 
     fn fill(&mut self, buf: &mut [u8]) -> Result<usize, MissReason> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
-            none => none.insert(self.compression.decoder(&self.file)?),
+            none => none.insert(self.compression.decoder(self.file)?),
         };
         let mut done = 0;
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -96,7 +96,7 @@ impl Decompressed {
     }
 }
 
-impl ReadAt for Decompressed {
+impl ReadAt for Decompressed<'_> {
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize, MissReason> {
         if self.at == 0 && self.kept.is_empty() {
             let mut kept = vec![0; KEPT];

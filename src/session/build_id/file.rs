@@ -82,13 +82,13 @@ impl DsoFile {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn build_id(self) -> Result<BuildId, MissReason> {
+    pub fn build_id(&self) -> Result<BuildId, MissReason> {
         let mut magic = [0; 6];
         let found = match elf::read_build_id_at(&self.file) {
             Err(MissReason::NotElf) => {
                 ReadAt::read_at(&mut &self.file, 0, &mut magic)?;
                 let compression = Compression::of(&magic).ok_or(MissReason::NotElf)?;
-                elf::read_build_id_at(Decompressed::new(compression, self.file))
+                elf::read_build_id_at(Decompressed::new(compression, &self.file))
             }
             plain => plain,
         };

@@ -8,10 +8,14 @@ pub mod host;
 pub mod key;
 pub mod known;
 pub mod miss;
+pub mod resolve;
+#[cfg(test)]
+mod resolve_tests;
 pub mod system;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod user;
 
 pub use crate::abi::build_id::{self as id, BuildId};
 pub use cache::BuildIdCache;
@@ -19,4 +23,5 @@ pub use host::{HostIdentity, SameHost};
 pub use key::{DsoKey, DsoKind};
 pub use known::KnownBuildIds;
 pub use miss::MissReason;
+pub use resolve::{Found, IdSource, Resolution, Resolver, ResolverOptions};
 pub use table::RecordedIds;
