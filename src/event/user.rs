@@ -6,8 +6,12 @@ use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::{ByteOrder, Cursor, Short, until_nul};
 use crate::error::Result;
 
+/// Bytes of a HEADER_TRACING_DATA record as perf writes it: header and u32 size.
+const TRACING_DATA_FIXED: u64 = 12;
+
 /// Bytes of payload that follow a record outside its header's size: AUX data and tracing data.
 ///
+/// simpleperf puts tracing data into the record itself, which is then large enough to hold it.
 /// `None` if the record is too short to say; 0 for all other types. The value comes from the file: check it against
 /// what is there.
 #[inline]
@@ -15,8 +19,9 @@ pub fn payload_size(record: Record<'_>) -> Option<u64> {
     match record.ty() {
         RecordType::AUXTRACE => record.order.u64(record.bytes, HEADER_SIZE),
         RecordType::HEADER_TRACING_DATA => {
-            let size = record.order.u32(record.bytes, HEADER_SIZE)?;
-            Some(u64::from(size).next_multiple_of(8))
+            let size = u64::from(record.order.u32(record.bytes, HEADER_SIZE)?);
+            let inside = (record.bytes.len() as u64).saturating_sub(TRACING_DATA_FIXED);
+            Some(if size != 0 && inside >= size { 0 } else { size.next_multiple_of(8) })
         }
         _ => Some(0),
     }
@@ -165,6 +170,22 @@ mod tests {
                 assert_eq!(order.u16(&out, 6), Some(size as u16));
                 let record = Record { bytes: &out, order, pos: 0 };
                 assert_eq!(BuildIdEvent::parse(record).unwrap(), event);
+            }
+        }
+    }
+
+    #[test]
+    fn tracing_data_stands_behind_the_record_or_in_it() {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            for (room, size, expected) in
+                [(0, 2012, 2016), (0, 0, 0), (2012, 2012, 0), (2048, 2012, 0), (8, 9, 16)]
+            {
+                let mut bytes = Vec::new();
+                order.put_u32(&mut bytes, RecordType::HEADER_TRACING_DATA.0);
+                order.put_u32(&mut bytes, 0);
+                order.put_u32(&mut bytes, size);
+                bytes.resize(12 + room, 0);
+                assert_eq!(payload_size(Record { bytes: &bytes, order, pos: 0 }), Some(expected));
             }
         }
     }
