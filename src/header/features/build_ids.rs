@@ -17,6 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub const FIXED_SIZE: usize = 36;
 /// Bytes before the name in tables of perf before 2.6.34, which had no pid.
 const LEGACY_FIXED_SIZE: usize = 32;
+/// Bits of the misc word that entries have: perf of 4.x copied bit 13 of the mapping's record.
+const HIGH_BITS: u16 = BUILD_ID_SIZE | 1 << 14 | 1 << 13;
 /// What the kernel's name looks like if a table without pids is read as one with pids.
 const LEGACY_SIGN: &[u8] = b"nel.kallsyms]";
 
@@ -151,7 +153,7 @@ impl<'a> BuildIdTable<'a> {
 fn plausible(section: &[u8], at: usize, fixed: usize, order: ByteOrder) -> bool {
     let known_type = |t| t == 0 || t == RecordType::HEADER_BUILD_ID.0;
     order.u32(section, at).is_some_and(known_type)
-        && order.u16(section, at + 4).is_some_and(|misc| misc & !(CPUMODE_MASK | BUILD_ID_SIZE) == 0)
+        && order.u16(section, at + 4).is_some_and(|misc| misc & !(CPUMODE_MASK | HIGH_BITS) == 0)
         && order.u16(section, at + 6).is_some_and(|size| usize::from(size) > fixed)
         && section.get(at + fixed).is_some_and(u8::is_ascii_graphic)
         && BuildIdEntry::read(section, at, fixed, order).is_some_and(|e| {
