@@ -7,5 +7,11 @@
     reason = "in tests a broken expectation is a panic"
 )]
 
+mod cli;
+mod corpus;
+mod faults;
+mod hostile;
 mod kit;
+mod output;
+mod real_perf;
 mod support;

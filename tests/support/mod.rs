@@ -5,6 +5,7 @@
 
 pub mod builder;
 pub mod compare;
+pub mod elf;
 pub mod oracle;
 pub mod places;
 pub mod recording;

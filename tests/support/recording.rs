@@ -205,6 +205,14 @@ impl Attr {
         if self.raw.len() < at + 8 { 0 } else { order.u64(&self.raw, at) }
     }
 
+    /// The bytes that the attr's own size counts; a file's entry may have more.
+    pub fn counted(&self, order: Order) -> &[u8] {
+        match order.u32(&self.raw, 4) as usize {
+            0 => &self.raw,
+            size => &self.raw[..size.min(self.raw.len())],
+        }
+    }
+
     pub fn sample_type(&self, order: Order) -> u64 {
         self.word(order, 24)
     }

@@ -128,3 +128,44 @@ impl Dir {
         names
     }
 }
+
+/// Rewrites bytes from file to file with every source of ids on this machine shut off, and reads what came out.
+#[track_caller]
+pub fn rewritten(options: &[&str], bytes: &[u8]) -> super::recording::Recording {
+    let out = rewritten_bytes(options, bytes);
+    super::oracle::parse(&out).unwrap_or_else(|e| panic!("{options:?}: the output is broken: {e}"))
+}
+
+/// [`rewritten`], as bytes.
+#[track_caller]
+pub fn rewritten_bytes(options: &[&str], bytes: &[u8]) -> Vec<u8> {
+    let dir = Dir::new();
+    let input = dir.file("in", bytes);
+    let output = dir.join("out");
+    let empty = dir.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let mut c = repipe();
+    c.arg("inject")
+        .args(options)
+        .arg("-i")
+        .arg(&input)
+        .arg("-o")
+        .arg(&output)
+        .arg("--buildid-dir")
+        .arg(&empty);
+    if !options.iter().any(|o| o.starts_with("--symfs")) {
+        c.arg("--symfs").arg(&empty);
+    }
+    run(&mut c).expect_ok(&format!("{options:?}"));
+    std::fs::read(&output).unwrap()
+}
+
+/// Runs a command under limits of the shell: `limits` is what `ulimit` is told, such as `-d 65536`.
+pub fn run_limited(limits: &str, command: &Command, input: &[u8]) -> Outcome {
+    let mut c = Command::new("sh");
+    c.arg("-c")
+        .arg(format!("trap '' XFSZ; ulimit {limits} && exec \"$@\""))
+        .arg("sh")
+        .arg(command.get_program());
+    run_with(c.args(command.get_args()), input)
+}

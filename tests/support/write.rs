@@ -132,7 +132,7 @@ impl Recording {
         let mut out = Vec::new();
         for attr in &self.attrs {
             let mut b = Bytes::new(self.order);
-            b.raw(&attr.raw).u64s(attr.ids.iter().copied());
+            b.raw(attr.counted(self.order)).u64s(attr.ids.iter().copied());
             out.push(record(self.order, kind::HEADER_ATTR, 0, &b.out));
         }
         for (&id, raw) in &self.features {

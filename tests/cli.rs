@@ -1,0 +1,131 @@
+//! The command line of `inject`: what is offered, what is refused, what is said.
+
+use super::support::builder::{AttrSpec, Builder, Map, Sample};
+use super::support::oracle;
+use super::support::run::{Dir, inject, repipe, run};
+use super::support::wire::Order;
+
+const STYLES: [&str; 4] = ["-b", "--buildid-all", "-B", "--mmap2-buildid-all"];
+
+fn recording(dir: &Dir) -> std::path::PathBuf {
+    let b = Builder::with(Order::Little, &AttrSpec::plain())
+        .at(10, 10, 1)
+        .mmap2(&Map::exec(10, 0x40_0000, 0x1000, "/gone/app"))
+        .sample(&Sample::user(10, 0x40_0010, 5));
+    dir.file("in", &b.file())
+}
+
+#[test]
+fn help_lists_every_option() {
+    for flag in ["-h", "--help"] {
+        let outcome = run(repipe().args(["inject", flag])).expect_ok(flag);
+        let text = String::from_utf8(outcome.stdout).unwrap();
+        for option in [
+            "-b",
+            "--build-ids",
+            "--buildid-all",
+            "-B",
+            "--mmap2-buildids",
+            "--mmap2-buildid-all",
+            "--known-build-ids",
+            "-i",
+            "-o",
+            "-f",
+            "-v",
+            "-q",
+            "--symfs",
+            "--buildid-dir",
+            "-z",
+            "--salvage",
+            "--summary",
+        ] {
+            let listed = text.split(|c: char| c.is_whitespace() || ",=[<".contains(c)).any(|w| w == option);
+            assert!(listed, "{flag} does not list {option}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn two_styles_together_are_refused_with_a_reason() {
+    let dir = Dir::new();
+    let input = recording(&dir);
+    for (i, a) in STYLES.iter().enumerate() {
+        for b in &STYLES[i + 1..] {
+            let outcome = inject(&[a, b], &input, &dir.join("out"));
+            assert!(matches!(outcome.code, Some(1 | 2)), "{a} {b}: {:?}", outcome.code);
+            assert!(outcome.stderr.lines().any(|l| l.trim().len() > 20), "{a} {b}: {}", outcome.stderr);
+        }
+    }
+    assert_eq!(dir.names(), ["in"]);
+}
+
+#[test]
+fn long_and_short_spellings_do_the_same() {
+    let dir = Dir::new();
+    let input = recording(&dir);
+    let list = "--known-build-ids=aabbccdd00112233 /gone/app";
+    for (short, long) in [("-b", "--build-ids"), ("-B", "--mmap2-buildids")] {
+        inject(&[short, list], &input, &dir.join("short")).expect_ok(short);
+        inject(&[long, list], &input, &dir.join("long")).expect_ok(long);
+        assert_eq!(std::fs::read(dir.join("short")).unwrap(), std::fs::read(dir.join("long")).unwrap());
+    }
+}
+
+#[test]
+fn known_ids_are_honoured_by_all_styles_from_a_list_or_a_file() {
+    let dir = Dir::new();
+    let input = recording(&dir);
+    let id = vec![0xaa, 0xbb, 0xcc, 0xdd, 0, 0x11, 0x22, 0x33];
+    let file = dir.file("list", b"ffffffff /another\n\naabbccdd00112233 /gone/app\n");
+    let from_file = format!("--known-build-ids=file://{}", file.display());
+    for style in STYLES {
+        for list in ["--known-build-ids=ffffffff /another,aabbccdd00112233 /gone/app", &from_file] {
+            inject(&[style, list], &input, &dir.join("out")).expect_ok(style);
+            let out = oracle::read(&dir.join("out")).unwrap();
+            let expected = ("/gone/app".to_owned(), id.clone());
+            if style.contains('B') || style.contains("mmap2") {
+                assert_eq!(super::support::compare::map_ids(&out), [expected], "{style}");
+            } else {
+                let told: Vec<_> = oracle::injected_of(&out).into_iter().map(|e| (e.name, e.id)).collect();
+                assert_eq!(told, [expected], "{style}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_known_list_that_is_not_there_is_an_error() {
+    let dir = Dir::new();
+    let input = recording(&dir);
+    let outcome = inject(&["-b", "--known-build-ids=file:///no/such/list"], &input, &dir.join("out"));
+    let outcome = outcome.expect_failure("no list");
+    assert!(outcome.stderr.contains("/no/such/list"), "{}", outcome.stderr);
+    assert_eq!(dir.names(), ["in"]);
+}
+
+#[test]
+fn nothing_but_the_recording_goes_to_stdout() {
+    let dir = Dir::new();
+    let input = recording(&dir);
+    for options in [&["-b"][..], &["-b", "-v"], &["-b", "--summary=json"], &["-b", "--summary=text"]] {
+        let outcome = run(repipe().arg("inject").args(options).arg("-i").arg(&input)).expect_ok("pipe");
+        let out = oracle::parse(&outcome.stdout).unwrap_or_else(|e| panic!("{options:?}: {e}"));
+        assert_eq!(out.count(9), 1);
+        let outcome = inject(options, &input, &dir.join("out")).expect_ok("file");
+        assert_eq!(outcome.stdout, b"");
+    }
+}
+
+#[test]
+fn an_empty_input_is_no_recording() {
+    let dir = Dir::new();
+    let input = dir.file("in", b"");
+    inject(&[], &input, &dir.join("out")).expect_failure("empty");
+    let text = dir.file(
+        "text",
+        b"this is not a recording, but it is long enough for a header of any kind. It goes on and on.\n",
+    );
+    let outcome = inject(&[], &text, &dir.join("out")).expect_failure("text");
+    assert!(outcome.stderr.contains("not a perf recording"), "{}", outcome.stderr);
+    assert_eq!(dir.names(), ["in", "text"]);
+}
