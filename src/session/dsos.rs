@@ -1,0 +1,163 @@
+//! The DSOs of a session, each once.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHasher};
+
+use super::dso::{Dso, DsoId, DsoKind, Identity, MachinePid};
+
+/// What tells two DSOs apart; borrows the name, so that looking one up copies nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DsoKey<'a> {
+    /// The machine it is of.
+    pub machine: MachinePid,
+    /// The name as recorded.
+    pub name: &'a [u8],
+    /// What kind of thing it is.
+    pub kind: DsoKind,
+    /// What tells it apart from others of the same name.
+    pub identity: Identity,
+}
+
+/// The DSOs of a session, each once: by build-id and name where the record of a map had an id, by name, device,
+/// inode and generation where it had those, else by name.
+///
+/// The name is always part of it: one image under two paths is two DSOs, since readers look build-ids up by path.
+#[derive(Default)]
+pub struct Dsos {
+    all: Vec<Slot>,
+    // Most recent DSO of each hash; the others hang off it by `Slot::next`.
+    by_key: FxHashMap<u64, u32>,
+    by_name: FxHashMap<u64, u32>,
+}
+
+struct Slot {
+    dso: Arc<Dso>,
+    next: Option<u32>,
+    next_of_name: Option<u32>,
+}
+
+fn hash_of(value: impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Dsos {
+    /// The DSO of `key`, made if it is new; `pid` is the process that has it mapped, or -1.
+    pub fn intern(&mut self, key: &DsoKey<'_>, pid: i32) -> &Arc<Dso> {
+        let hash = hash_of(key);
+        let head = self.by_key.get(&hash).copied();
+        let index = match self.in_chain(head, key) {
+            Some(index) => index,
+            None => self.push(key, pid, hash, head),
+        };
+        &self.all[index].dso
+    }
+
+    fn in_chain(&self, head: Option<u32>, key: &DsoKey<'_>) -> Option<usize> {
+        let mut next = head;
+        while let Some(index) = next {
+            let slot = self.all.get(index as usize)?;
+            let dso = &slot.dso;
+            if dso.name() == key.name
+                && dso.identity() == key.identity
+                && dso.kind() == key.kind
+                && dso.machine() == key.machine
+            {
+                return Some(index as usize);
+            }
+            next = slot.next;
+        }
+        None
+    }
+
+    #[cold]
+    fn push(&mut self, key: &DsoKey<'_>, pid: i32, hash: u64, next: Option<u32>) -> usize {
+        let index = self.all.len();
+        // A DSO comes from a record of at least 40 bytes, so a u32 holds any count that fits in memory.
+        let id = index as u32;
+        let dso = Dso::new(DsoId(id), key.machine, key.name, key.kind, key.identity, pid);
+        self.by_key.insert(hash, id);
+        let next_of_name = self.by_name.insert(hash_of(key.name), id);
+        self.all.push(Slot { dso: Arc::new(dso), next, next_of_name });
+        index
+    }
+
+    /// The DSO of an id of this session.
+    pub fn get(&self, id: DsoId) -> Option<&Arc<Dso>> {
+        self.all.get(id.0 as usize).map(|slot| &slot.dso)
+    }
+
+    /// Every DSO whose recorded name is `name`, the latest first.
+    pub fn named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a Arc<Dso>> {
+        let slot = |index: Option<u32>| self.all.get(index? as usize);
+        let head = slot(self.by_name.get(&hash_of(name)).copied());
+        std::iter::successors(head, move |s| slot(s.next_of_name))
+            .map(|s| &s.dso)
+            .filter(move |dso| dso.name() == name)
+    }
+
+    /// All of them in order of first appearance.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Dso>> {
+        self.all.iter().map(|slot| &slot.dso)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::build_id::BuildId;
+    use crate::session::dso::{FileId, HOST};
+
+    fn key<'a>(name: &'a [u8], identity: Identity) -> DsoKey<'a> {
+        DsoKey { machine: HOST, name, kind: DsoKind::User, identity }
+    }
+
+    #[test]
+    fn same_key_same_dso() {
+        let mut dsos = Dsos::default();
+        let file = |ino| Identity::File(FileId { maj: 8, min: 1, ino, ino_generation: 0 });
+        let id = |b: u8| Identity::BuildId(BuildId::from_bytes(&[b; 20]).unwrap());
+        let keys = [
+            key(b"/a", file(1)),
+            key(b"/a", file(2)),
+            key(b"/b", file(1)),
+            key(b"/a", Identity::Name),
+            key(b"/a", id(1)),
+            key(b"/a", id(2)),
+            key(b"/b", id(1)),
+            DsoKey { machine: 0, ..key(b"/a", file(1)) },
+            DsoKey { kind: DsoKind::Module, ..key(b"/a", Identity::Name) },
+        ];
+        for round in 0..2 {
+            for (i, key) in keys.iter().enumerate() {
+                assert_eq!(dsos.intern(key, round).id(), DsoId(i as u32));
+            }
+        }
+        assert_eq!(dsos.len(), keys.len());
+        assert!(dsos.iter().all(|dso| dso.first_pid() == 0));
+        assert_eq!(dsos.named(b"/b").map(|dso| dso.id().0).collect::<Vec<_>>(), [6, 2]);
+        assert_eq!(dsos.get(DsoId(4)).unwrap().build_id(), BuildId::from_bytes(&[1; 20]));
+        assert!(dsos.get(DsoId(99)).is_none());
+    }
+
+    #[test]
+    fn executable_memory_without_a_file_is_a_jit_symbol_file() {
+        let mut dsos = Dsos::default();
+        let dso = dsos.intern(&key(b"//anon", Identity::Process(42)), 42);
+        assert_eq!(dso.long_name(), b"/tmp/perf-42.map");
+        assert_eq!((dso.name(), dso.perf_map_pid()), (&b"//anon"[..], Some(42)));
+    }
+}

@@ -1,0 +1,319 @@
+//! The maps of one address space, for one owner: lazily sorted, shared with forks until changed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::sorted::{Entry, Sorted};
+use crate::session::map::{Extent, Map};
+
+/// Below this many, maps that wait are put in their places one by one rather than all at once.
+const FEW: usize = 32;
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The map.
+    pub map: &'a Arc<Map>,
+    /// Its place in the array, valid until the array changes: for [`MapArray::mark_hit`].
+    pub index: usize,
+    /// Whether [`MapArray::mark_hit`] was called for it, in this address space or, before the fork, in the
+    /// one it forked from.
+    pub hit: bool,
+}
+
+/// The maps of one address space. [`Maps`](super::Maps) puts a lock around it.
+///
+/// Inserting appends to a tail, whatever the order; the tail goes into its places in the array at the next
+/// look-up, so a process that no sample touches never sorts. The array is shared with forked address spaces
+/// until one of them changes.
+#[derive(Default)]
+pub struct MapArray {
+    sorted: Option<Arc<Sorted>>,
+    tail: Vec<Entry>,
+    by_name: Option<Vec<u32>>,
+    last_found: usize,
+    // 0 stands for "a new one, once somebody asks", which spares inserts the shared counter.
+    epoch: AtomicU64,
+}
+
+impl MapArray {
+    fn entries(&self) -> &[Entry] {
+        self.sorted.as_deref().map_or(&[], |s| &s.entries)
+    }
+
+    fn changed(&mut self) {
+        *self.epoch.get_mut() = 0;
+        self.by_name = None;
+    }
+
+    fn append(&mut self, map: Arc<Map>, cuts: bool) {
+        if map.start() >= map.end() {
+            return;
+        }
+        self.changed();
+        self.tail.push(Entry::new(map, cuts));
+        // Without a look-up, maps that lie over each other would pile up; this keeps them within twice what
+        // is visible, at a cost of O(log n) per insert.
+        if self.tail.len() >= 2 * FEW && self.tail.len() > self.entries().len() {
+            self.sort();
+        }
+    }
+
+    /// Adds a map beside those that are there, in O(1). Where maps overlap, look-ups find the one that starts last.
+    /// An empty range is ignored.
+    pub fn insert(&mut self, map: Arc<Map>) {
+        self.append(map, false);
+    }
+
+    /// Adds a map over those that are there, in O(1): what it covers of them goes, what sticks out stays.
+    /// An empty range is ignored.
+    pub fn fixup_overlap_and_insert(&mut self, map: Arc<Map>) {
+        self.append(map, true);
+    }
+
+    /// Adds a map under those that are there: only the gaps between them get parts of it.
+    ///
+    /// The outcome is that of laying the map over the others and then the others over it.
+    pub fn merge_in(&mut self, map: Arc<Map>) {
+        self.sort();
+        let new = Entry::new(map, false);
+        let gaps = match &self.sorted {
+            _ if new.start >= new.end => return,
+            Some(sorted) => sorted.gaps(&new),
+            None => vec![new],
+        };
+        if !gaps.is_empty() {
+            self.changed();
+            Arc::make_mut(self.sorted.get_or_insert_default()).extend(gaps);
+        }
+    }
+
+    /// Whether the array is sorted and nothing waits to go into it.
+    pub fn is_sorted(&self) -> bool {
+        self.tail.is_empty()
+    }
+
+    /// Puts what waits into its place.
+    pub fn sort(&mut self) {
+        if !self.tail.is_empty() {
+            self.settle();
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self) {
+        self.by_name = None;
+        let sorted = Arc::make_mut(self.sorted.get_or_insert_default());
+        // Few, or few for the moves they cause.
+        if self.tail.len() <= FEW && (self.tail.len() <= 2 || sorted.entries.len() < 64 * FEW) {
+            sorted.entries.reserve(self.tail.len());
+            for entry in self.tail.drain(..) {
+                if entry.cuts { sorted.overlay(entry) } else { sorted.insert(entry) }
+            }
+            return;
+        }
+        let mut tail = std::mem::take(&mut self.tail).into_iter().peekable();
+        while let Some(cuts) = tail.peek().map(|e| e.cuts) {
+            let run: Vec<Entry> = std::iter::from_fn(|| tail.next_if(|e| e.cuts == cuts)).collect();
+            if cuts { sorted.overlay_all(run) } else { sorted.extend(run) }
+        }
+    }
+
+    /// The map at an address.
+    #[inline]
+    pub fn find(&mut self, ip: u64) -> Option<Found<'_>> {
+        self.sort();
+        let sorted = self.sorted.as_deref()?;
+        let index = match sorted.entries.get(self.last_found) {
+            Some(e) if e.start <= ip && ip < e.end && !sorted.overlapping => self.last_found,
+            _ => {
+                let index = sorted.find(ip)?;
+                self.last_found = index;
+                index
+            }
+        };
+        self.found(index)
+    }
+
+    fn found(&self, index: usize) -> Option<Found<'_>> {
+        self.entries().get(index).map(|e| Found { map: &e.map, index, hit: e.hit })
+    }
+
+    /// As [`MapArray::find`], for an array that is sorted.
+    pub(super) fn at(&self, ip: u64) -> Option<&Arc<Map>> {
+        let index = self.sorted.as_deref()?.find(ip)?;
+        self.entries().get(index).map(|e| &e.map)
+    }
+
+    /// Sets the hit flag of the map at `index`, which a look-up gave and nothing has changed since; true if it
+    /// was not set. A fork that shares the array gets the flags of before.
+    pub fn mark_hit(&mut self, index: usize) -> bool {
+        let Some(false) = self.entries().get(index).map(|e| e.hit) else { return false };
+        let entries = self.sorted.as_mut().map(|s| &mut Arc::make_mut(s).entries);
+        if let Some(entry) = entries.and_then(|e| e.get_mut(index)) {
+            entry.hit = true;
+        }
+        true
+    }
+
+    /// The map after one that is in the array.
+    pub fn find_next(&mut self, map: &Arc<Map>) -> Option<&Arc<Map>> {
+        self.sort();
+        self.after(map)
+    }
+
+    /// As [`MapArray::find_next`], for an array that is sorted.
+    pub(super) fn after(&self, map: &Arc<Map>) -> Option<&Arc<Map>> {
+        let index = self.sorted.as_deref()?.position(map)?;
+        self.entries().get(index + 1).map(|e| &e.map)
+    }
+
+    /// The map with the lowest start.
+    pub fn first(&mut self) -> Option<&Arc<Map>> {
+        self.sort();
+        self.entries().first().map(|e| &e.map)
+    }
+
+    /// A map whose DSO has this recorded name; of several, the lowest.
+    pub fn find_by_name(&mut self, name: &[u8]) -> Option<&Arc<Map>> {
+        self.sort_by_name();
+        self.named(name)
+    }
+
+    pub(super) fn sort_by_name(&mut self) {
+        self.sort();
+        if self.by_name.is_none() {
+            let entries = self.entries();
+            // The session ends long before an array holds 2^32 maps of 32 bytes.
+            let mut order: Vec<u32> = (0..entries.len() as u32).collect();
+            order.sort_by_key(|&i| entries.get(i as usize).map(|e| e.map.dso().name()));
+            self.by_name = Some(order);
+        }
+    }
+
+    pub(super) fn is_sorted_by_name(&self) -> bool {
+        self.is_sorted() && self.by_name.is_some()
+    }
+
+    /// As [`MapArray::find_by_name`], for an array that is sorted by name.
+    pub(super) fn named(&self, name: &[u8]) -> Option<&Arc<Map>> {
+        let order = self.by_name.as_ref()?;
+        let map = |i: &u32| self.entries().get(*i as usize).map(|e| &e.map);
+        let at = order.partition_point(|i| map(i).is_some_and(|m| m.dso().name() < name));
+        order.get(at).and_then(map).filter(|m| m.dso().name() == name)
+    }
+
+    /// Takes out one map; false if it is not there.
+    pub fn remove(&mut self, map: &Arc<Map>) -> bool {
+        self.sort();
+        let Some(index) = self.sorted.as_deref().and_then(|s| s.position(map)) else { return false };
+        self.changed();
+        if let Some(sorted) = &mut self.sorted {
+            let sorted = Arc::make_mut(sorted);
+            sorted.entries.remove(index);
+            if sorted.overlapping {
+                sorted.restore();
+            }
+        }
+        true
+    }
+
+    /// Changes the range of a map that sits in the array. Returns the map that now sits there: `map` itself, or
+    /// a copy if address spaces that forked from this one may hold `map` too; `None` if it is not there.
+    pub fn mutate_mapping(&mut self, map: &Arc<Map>, change: impl FnOnce(&mut Extent)) -> Option<Arc<Map>> {
+        self.sort();
+        let index = self.sorted.as_deref()?.position(map)?;
+        self.changed();
+        let sorted = Arc::make_mut(self.sorted.as_mut()?);
+        let entry = sorted.entries.get_mut(index)?;
+        let mut extent = map.extent();
+        change(&mut extent);
+        if sorted.forked {
+            entry.map = Arc::new(map.cut(extent.start, extent.end));
+        }
+        entry.map.set_extent(extent);
+        (entry.start, entry.end) = (extent.start, extent.end);
+        let changed = Arc::clone(&entry.map);
+        sorted.restore();
+        Some(changed)
+    }
+
+    /// Forgets all maps, as exec does.
+    pub fn clear(&mut self) {
+        self.changed();
+        self.tail.clear();
+        match self.sorted.as_mut().map(Arc::get_mut) {
+            Some(Some(sorted)) => {
+                sorted.entries.clear();
+                (sorted.overlapping, sorted.forked) = (false, false);
+            }
+            _ => self.sorted = None,
+        }
+    }
+
+    /// Takes over the maps of the address space that this one forks from, in O(1); over any that are here.
+    pub fn copy_from(&mut self, parent: &mut MapArray) {
+        let (Some(sorted), epoch) = parent.share() else { return };
+        self.take_over(sorted, epoch);
+    }
+
+    /// The sorted array and its epoch, to be shared.
+    pub(super) fn share(&mut self) -> (Option<Arc<Sorted>>, u64) {
+        self.sort();
+        if let Some(sorted) = self.sorted.as_mut().filter(|s| !s.forked) {
+            Arc::make_mut(sorted).forked = true;
+        }
+        (self.sorted.clone(), self.epoch())
+    }
+
+    pub(super) fn take_over(&mut self, sorted: Arc<Sorted>, epoch: u64) {
+        if self.is_empty() {
+            self.sorted = Some(sorted);
+            self.by_name = None;
+            *self.epoch.get_mut() = epoch;
+            return;
+        }
+        self.changed();
+        self.tail.extend(sorted.entries.iter().map(|e| Entry { cuts: true, ..e.clone() }));
+        let own = Arc::make_mut(self.sorted.get_or_insert_default());
+        own.forked = true;
+        self.sort();
+    }
+
+    /// How many maps there are.
+    pub fn len(&mut self) -> usize {
+        self.sort();
+        self.entries().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tail.is_empty() && self.entries().is_empty()
+    }
+
+    /// The maps by start.
+    pub fn iter(&mut self) -> impl DoubleEndedIterator<Item = Found<'_>> + ExactSizeIterator {
+        self.sort();
+        self.iter_sorted()
+    }
+
+    /// As [`MapArray::iter`], for an array that is sorted.
+    pub(super) fn iter_sorted(&self) -> impl DoubleEndedIterator<Item = Found<'_>> + ExactSizeIterator {
+        let entries = self.entries().iter().enumerate();
+        entries.map(|(index, e)| Found { map: &e.map, index, hit: e.hit })
+    }
+
+    /// A number that stands for this very set of maps: whenever a map comes, goes or moves it becomes one that was
+    /// never used before. A fork keeps its parent's until either changes. Never 0.
+    pub fn epoch(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        match self.epoch.load(Relaxed) {
+            0 => {
+                let new = NEXT.fetch_add(1, Relaxed);
+                // Of racing readers the first one's number counts.
+                self.epoch.compare_exchange(0, new, Relaxed, Relaxed).map_or_else(|set| set, |_| new)
+            }
+            set => set,
+        }
+    }
+}
