@@ -86,7 +86,7 @@ impl Sorted {
         self.entries.sort_by_key(|e| e.start);
         // A map that ends before it starts would mislead the bisection by end just as an overlap does.
         self.overlapping = self.entries.iter().any(|e| e.end < e.start)
-            || self.entries.array_windows::<2>().any(|[a, b]| b.start < a.end);
+            || self.entries.iter().zip(self.entries.iter().skip(1)).any(|(a, b)| b.start < a.end);
     }
 
     /// Lays a map over those that are there: what it covers of them goes, what sticks out stays.
