@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::decompress::{Compression, Decompressed};
@@ -19,11 +20,50 @@ use super::miss::MissReason;
 // NONBLOCK in case a FIFO takes the file's place meanwhile.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// A regular file open for reading, with what `fstat` says of it.
+/// A regular file open for reading.
 #[derive(Debug)]
 pub struct DsoFile {
     file: File,
-    stat: Stat,
+    identity: FileIdentity,
+}
+
+/// What tells a file from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Major and minor number of its device.
+    pub device: (u32, u32),
+    /// Inode number.
+    pub inode: u64,
+    /// The later of its last write and, where the file system knows it, its creation.
+    pub written: Duration,
+}
+
+impl FileIdentity {
+    /// With the file's mode. Times are since 1970; earlier ones count as 1970.
+    fn of(fd: &OwnedFd) -> rustix::io::Result<(u32, FileIdentity)> {
+        let time = |seconds: i64, nanoseconds: u32| {
+            Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+                .saturating_add(Duration::from_nanos(nanoseconds.into()))
+        };
+        match rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME) {
+            Ok(stat) => {
+                let mut written = time(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
+                if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME) {
+                    written = written.max(time(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
+                }
+                let device = (stat.stx_dev_major, stat.stx_dev_minor);
+                Ok((stat.stx_mode.into(), FileIdentity { device, inode: stat.stx_ino, written }))
+            }
+            // Sandboxes that do not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let stat = rustix::fs::fstat(fd)?;
+                let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+                let written = time(stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or_default());
+                Ok((stat.st_mode, FileIdentity { device, inode: stat.st_ino, written }))
+            }
+            Err(e) => Err(e),
+        }
+    }
 }
 
 impl DsoFile {
@@ -34,7 +74,7 @@ impl DsoFile {
     pub fn open(path: &[u8]) -> Result<DsoFile, MissReason> {
         refuse_virtual(path)?;
         let stat = rustix::fs::stat(path).map_err(MissReason::from_errno)?;
-        require_regular(&stat)?;
+        require_regular(stat.st_mode)?;
         DsoFile::from_fd(rustix::fs::open(path, READ, Mode::empty()))
     }
 
@@ -46,20 +86,20 @@ impl DsoFile {
         refuse_virtual(path)?;
         let at = |flags| open_in_root(root, path, flags);
         let found = at(OFlags::PATH | OFlags::CLOEXEC).map_err(MissReason::from_errno)?;
-        require_regular(&rustix::fs::fstat(found).map_err(MissReason::from_errno)?)?;
+        require_regular(rustix::fs::fstat(found).map_err(MissReason::from_errno)?.st_mode)?;
         DsoFile::from_fd(at(READ))
     }
 
     fn from_fd(opened: rustix::io::Result<OwnedFd>) -> Result<DsoFile, MissReason> {
         let fd = opened.map_err(MissReason::from_errno)?;
-        let stat = rustix::fs::fstat(&fd).map_err(MissReason::from_errno)?;
-        require_regular(&stat)?;
-        Ok(DsoFile { file: fd.into(), stat })
+        let (mode, identity) = FileIdentity::of(&fd).map_err(MissReason::from_errno)?;
+        require_regular(mode)?;
+        Ok(DsoFile { file: fd.into(), identity })
     }
 
-    /// What the system said of the file when it was opened.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
+    /// What tells the file from others.
+    pub fn identity(&self) -> &FileIdentity {
+        &self.identity
     }
 
     /// The descriptor, for further questions about the file.
@@ -142,12 +182,8 @@ fn refuse_virtual(path: &[u8]) -> Result<(), MissReason> {
     if path.starts_with(b"/proc/") || path.starts_with(b"/sys/") { Err(MissReason::NotAFile) } else { Ok(()) }
 }
 
-fn require_regular(stat: &Stat) -> Result<(), MissReason> {
-    if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-        Ok(())
-    } else {
-        Err(MissReason::NotAFile)
-    }
+fn require_regular(mode: u32) -> Result<(), MissReason> {
+    if FileType::from_raw_mode(mode) == FileType::RegularFile { Ok(()) } else { Err(MissReason::NotAFile) }
 }
 
 #[cfg(test)]

@@ -119,6 +119,19 @@ fn a_file_counts_if_its_inode_is_the_recorded_one() {
 }
 
 #[test]
+fn an_inode_used_again_has_another_generation() {
+    let place = Place::new();
+    let file = fs::File::open(place.path("x.so")).unwrap();
+    let Some(generation) = crate::data::inode_generation(&file) else {
+        eprintln!("skipped: the file system of temporary files has no generations");
+        return;
+    };
+    let of = |generation| place.resolver().resolve(&DsoKey { generation, ..place.key() });
+    assert_eq!(of(generation), found(1, IdSource::File));
+    assert_eq!(of(generation + 1), Err(MissReason::GenerationDiffers));
+}
+
+#[test]
 fn on_another_machine_only_an_inode_tells_a_file() {
     let place = Place::new();
     let host = |host| Resolver::new(ResolverOptions { host, ..place.options() }).unwrap();
@@ -307,7 +320,7 @@ fn many_are_answered_in_order_on_any_number_of_threads() {
     let place = Place::new();
     let key = |i: u32| {
         let name = format!("{}/many/{i}.so", place.dir.path().display());
-        if i % 7 != 0 {
+        if !i.is_multiple_of(7) {
             place.write(&format!("many/{i}.so"), (i % 200) as u8 + 1);
         }
         DsoKey::new(name, DsoKind::User)
@@ -319,7 +332,7 @@ fn many_are_answered_in_order_on_any_number_of_threads() {
         assert_eq!(answers.len(), keys.len());
         for (i, answer) in answers.into_iter().enumerate() {
             let here = found((i % 200) as u8 + 1, IdSource::File);
-            assert_eq!(answer, if i % 7 == 0 { Err(MissReason::NoSuchFile) } else { here });
+            assert_eq!(answer, if i.is_multiple_of(7) { Err(MissReason::NoSuchFile) } else { here });
         }
     }
     assert_eq!(resolver.resolve_many(&[], 4), []);

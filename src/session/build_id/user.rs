@@ -3,12 +3,13 @@
 //! A path leads to a file of now, in the mount namespace of this program. The record tells the file of then
 //! by its inode. The device is only a hint, since btrfs and overlayfs report one to `stat` and another to
 //! the kernel's records: a device that agrees makes the match certain, one that differs makes it worth
-//! looking through the process's own root first.
+//! looking through the process's own root first. The inode's generation, where record and file system have
+//! one, must agree too.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, StatxFlags};
+use crate::data::inode_generation;
 
 use super::cache::CachedImage;
 use super::file::{DsoFile, open_root};
@@ -35,17 +36,21 @@ enum Match {
     Likely,
     /// The record has no inode.
     Untold,
-    /// Another inode.
-    Differs,
+    /// Another inode, or the same number with another generation.
+    Differs(MissReason),
 }
 
 fn compare(key: &DsoKey, file: &DsoFile) -> Match {
-    let stat = file.stat();
-    let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let identity = file.identity();
+    let reused = || {
+        let now = if key.generation == 0 { None } else { inode_generation(file.fd()) };
+        now.is_some_and(|now| now != key.generation)
+    };
     match key.inode {
         0 => Match::Untold,
-        inode if inode != stat.st_ino => Match::Differs,
-        _ if device == (key.major, key.minor) => Match::Certain,
+        inode if inode != identity.inode => Match::Differs(MissReason::InodeDiffers),
+        _ if reused() => Match::Differs(MissReason::GenerationDiffers),
+        _ if identity.device == (key.major, key.minor) => Match::Certain,
         _ => Match::Likely,
     }
 }
@@ -82,7 +87,7 @@ impl UserFiles {
                 Match::Certain | Match::Likely => true,
                 // Without an inode only the pid leads here, which says something on its own machine alone.
                 Match::Untold => host == SameHost::Yes,
-                Match::Differs => false,
+                Match::Differs(_) => false,
             };
             if told || self.force {
                 return self.accept(&file, IdSource::ProcessRoot);
@@ -94,7 +99,7 @@ impl UserFiles {
         })?;
         match matched {
             _ if self.force => {}
-            Some(Match::Differs) => return Err(MissReason::InodeDiffers),
+            Some(Match::Differs(reason)) => return Err(reason),
             Some(Match::Untold) if matches!(view, View::Foreign(_)) => {
                 return Err(MissReason::OtherNamespace);
             }
@@ -105,7 +110,10 @@ impl UserFiles {
     }
 
     fn accept(&self, file: &DsoFile, source: IdSource) -> Resolution {
-        if !self.force && self.recorded_at.is_some_and(|then| written_after(file, then)) {
+        // The inode may be the recorded one and still hold another file: its number was used again, or it
+        // was written over.
+        let then = self.recorded_at.and_then(|then| then.duration_since(SystemTime::UNIX_EPOCH).ok());
+        if !self.force && then.is_some_and(|then| file.identity().written > then) {
             return Err(MissReason::NewerThanRecording);
         }
         Ok(Found { id: file.build_id()?, source })
@@ -120,20 +128,6 @@ impl UserFiles {
         };
         images.iter().find(is_link).map(|image| image.id)
     }
-}
-
-/// Whether the file came into being, or was written, after a moment; an inode number may have been used again.
-fn written_after(file: &DsoFile, then: SystemTime) -> bool {
-    let Ok(then) = then.duration_since(SystemTime::UNIX_EPOCH) else { return false };
-    let after = |seconds: i64, nanoseconds: u32| {
-        u64::try_from(seconds)
-            .is_ok_and(|s| Duration::from_secs(s) + Duration::from_nanos(nanoseconds.into()) > then)
-    };
-    let asked = StatxFlags::BTIME | StatxFlags::MTIME;
-    let Ok(times) = rustix::fs::statx(file.fd(), c"", AtFlags::EMPTY_PATH, asked) else { return false };
-    let born = StatxFlags::from_bits_retain(times.stx_mask).contains(StatxFlags::BTIME)
-        && after(times.stx_btime.tv_sec, times.stx_btime.tv_nsec);
-    born || after(times.stx_mtime.tv_sec, times.stx_mtime.tv_nsec)
 }
 
 /// This process's mount namespace and root, to compare others with.
