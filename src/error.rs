@@ -108,6 +108,28 @@ impl Error {
         self
     }
 
+    /// Moves the offset by `delta` bytes, from a stream position to a file offset.
+    #[must_use]
+    pub fn shift(mut self, delta: i64) -> Self {
+        self.0.offset = self.0.offset.map(|o| o.saturating_add_signed(delta));
+        self
+    }
+
+    /// Replaces the offset, where the one known means nothing to the user.
+    #[must_use]
+    pub fn replace_offset(mut self, offset: u64) -> Self {
+        self.0.offset = Some(offset);
+        self
+    }
+
+    /// Appends to the message.
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        self.0.message.push_str(", ");
+        self.0.message.push_str(note);
+        self
+    }
+
     /// Adds the file, unless a nearer one is known.
     #[must_use]
     pub fn in_file(mut self, file: impl AsRef<Path>) -> Self {

@@ -123,7 +123,7 @@ impl<'a> Mmap<'a> {
         order.put_u32(out, self.flags);
         out.extend_from_slice(self.filename);
         out.push(0);
-        while (out.len() - at) % 8 != 0 {
+        while !(out.len() - at).is_multiple_of(8) {
             out.push(0);
         }
         out.extend_from_slice(trailer);

@@ -93,7 +93,7 @@ pub fn begin_record(out: &mut Vec<u8>, order: ByteOrder, ty: RecordType, misc: u
 /// Pads the record that [`begin_record`] started to eight bytes and writes its size, the only place where a
 /// header's size is computed. `None` if the record is too large for the 16-bit size; it is then taken back.
 pub fn finish_record(out: &mut Vec<u8>, order: ByteOrder, at: usize) -> Option<()> {
-    while (out.len() - at) % 8 != 0 {
+    while !(out.len() - at).is_multiple_of(8) {
         out.push(0);
     }
     let size = u16::try_from(out.len() - at).ok();

@@ -1,1 +1,68 @@
 //! Stages: what is done to records, and the pipeline that does it.
+
+mod counts;
+mod edits;
+mod pipeline;
+
+pub use counts::Counts;
+pub use edits::{Edit, Edits};
+pub use pipeline::{Finished, HeadRecords, Pipeline};
+
+use crate::error::Result;
+use crate::event::Record;
+use crate::evlist::Evlist;
+
+/// In which order a stage must see records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Order {
+    /// As they stand in the input.
+    File,
+    /// By time as far as side-band and samples are concerned; see [`crate::ordered_events`].
+    SideBand,
+    /// Strictly by time.
+    Time,
+}
+
+/// What a stage does with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It stays as it is.
+    Keep,
+    /// It is left out.
+    Drop,
+    /// The stage has put other bytes in its place through [`Context::replace`].
+    Replaced,
+}
+
+/// What a stage works with while it looks at one record.
+pub struct Context<'a> {
+    /// The events.
+    pub evlist: &'a Evlist,
+    edits: &'a mut Edits,
+    out: &'a mut Counts,
+    pos: u64,
+    size: u64,
+}
+
+impl Context<'_> {
+    /// Puts the records that `make` appends before the record at hand; each is counted as it is told.
+    pub fn insert_before<R>(&mut self, make: impl FnOnce(&mut Vec<u8>, &mut Counts) -> R) -> R {
+        let out = &mut *self.out;
+        self.edits.insert(self.pos, |bytes| make(bytes, out))
+    }
+
+    /// Puts the records that `make` appends in the place of the record at hand; return [`Verdict::Replaced`] then.
+    pub fn replace<R>(&mut self, make: impl FnOnce(&mut Vec<u8>, &mut Counts) -> R) -> R {
+        let out = &mut *self.out;
+        self.edits.replace(self.pos, self.size, |bytes| make(bytes, out))
+    }
+}
+
+/// Something that is done to every record.
+pub trait Stage {
+    /// In which order it must see records.
+    fn order(&self) -> Order;
+
+    /// Looks at one record. Kernel records come in the stage's order; perf's own records come as they are read.
+    fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict>;
+}

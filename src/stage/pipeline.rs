@@ -1,0 +1,498 @@
+//! Runs records from a source through a stage into a sink: runs of kept records, not records.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Context, Counts, Edits, Order, Stage, Verdict};
+use crate::abi::record::{HEADER_SIZE, RecordType};
+use crate::bytes::ByteOrder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Record, begin_record, finish_record, user};
+use crate::evlist::Evlist;
+use crate::ordered_events::{OrderedEvents, is_side_band};
+use crate::reader::{Block, Source, cut_off, is_compressed, too_small};
+use crate::writer::Sink;
+
+/// Input that may be kept in memory while records wait for their time, bytes.
+const WINDOW_MAX: usize = 64 << 20;
+/// Kept bytes go to the sink at least this often, so that it works while records are read on.
+const EMIT_EVERY: u64 = 1 << 20;
+
+/// Records that describe the recording rather than belong to it, met in a stream.
+pub trait HeadRecords {
+    /// Looks at a HEADER_ATTR, HEADER_FEATURE, HEADER_EVENT_TYPE or HEADER_TRACING_DATA record with its payload.
+    /// Whether it is to be left out of the output's records. May add to the events.
+    fn head_record(
+        &mut self,
+        record: Record<'_>,
+        payload: Option<&[u8]>,
+        evlist: &mut Evlist,
+    ) -> Result<bool>;
+
+    /// Called once, before anything is sent to the sink: what goes in front of the records.
+    fn front(&mut self) -> Result<Vec<u8>>;
+}
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Records read.
+    pub records_in: Counts,
+    /// Records written.
+    pub records_out: Counts,
+    /// Offset in the output, and stated size, of each AUXTRACE record.
+    pub auxtrace: Vec<(u64, u64)>,
+    /// Records whose payload was met.
+    pub late: u64,
+    /// Rounds that had to be flushed without a mark.
+    pub forced_rounds: u64,
+    /// Whether compressed records were met.
+    pub compressed: bool,
+    /// Whether every record was kept and none was added.
+    pub unchanged: bool,
+    /// In salvage, the error that ended the stream.
+    pub salvaged: Option<Error>,
+}
+
+/// A run in progress.
+pub struct Pipeline<'a, S> {
+    order: ByteOrder,
+    evlist: Evlist,
+    stage: Option<&'a mut dyn Stage>,
+    head: &'a mut dyn HeadRecords,
+    sink: &'a mut S,
+    queue: Option<OrderedEvents>,
+    window: VecDeque<Arc<Block>>,
+    edits: Edits,
+    /// Stream position up to which the sink has everything.
+    sent: u64,
+    /// AUXTRACE records not sent yet: position and stated size.
+    aux: VecDeque<(u64, u64)>,
+    /// Payload bytes of the last record that the next blocks begin with, and whether they are left out.
+    payload: u64,
+    started: bool,
+    merged: bool,
+    /// In a merged stream: latest time before the last round mark that was written.
+    marked: u64,
+    salvage: bool,
+    done: Finished,
+}
+
+impl<'a, S: Sink> Pipeline<'a, S> {
+    /// Prepares a run.
+    pub fn new(
+        evlist: Evlist,
+        stage: Option<&'a mut dyn Stage>,
+        head: &'a mut dyn HeadRecords,
+        sink: &'a mut S,
+        salvage: bool,
+    ) -> Self {
+        let order = evlist.order();
+        let queue = match stage.as_ref().map(|s| s.order()) {
+            None | Some(Order::File) => None,
+            Some(Order::SideBand) => Some(OrderedEvents::new(order, false)),
+            Some(Order::Time) => Some(OrderedEvents::new(order, true)),
+        };
+        Pipeline {
+            order,
+            evlist,
+            stage,
+            head,
+            sink,
+            queue,
+            window: VecDeque::new(),
+            edits: Edits::default(),
+            sent: 0,
+            aux: VecDeque::new(),
+            payload: 0,
+            started: false,
+            merged: false,
+            marked: 0,
+            salvage,
+            done: Finished { unchanged: true, ..Finished::default() },
+        }
+    }
+
+    /// Runs to the end of the source. `resume` makes a decompressing source that goes on at a position of a mapped
+    /// block, for when a compressed record is met there.
+    pub fn run(
+        mut self,
+        source: Box<dyn Source>,
+        mut resume: impl FnMut(&Block, usize) -> Option<Box<dyn Source>>,
+    ) -> Result<(Finished, Evlist)> {
+        let mut source = source;
+        self.merged = source.is_merged();
+        let mut first = true;
+        loop {
+            let block = match source.next() {
+                Ok(Some(block)) => block,
+                Ok(None) => break,
+                Err(e) => {
+                    self.end_early(e)?;
+                    break;
+                }
+            };
+            if first {
+                self.sent = block.base();
+                first = false;
+            }
+            self.window.push_back(block.clone());
+            match self.scan(&block).map_err(|e| block.locate(e)) {
+                Ok(None) => {}
+                Ok(Some(at)) => {
+                    self.done.compressed = true;
+                    self.done.unchanged = false;
+                    source = resume(&block, at).ok_or_else(|| {
+                        block.locate(Error::corrupt(block.base() + at as u64, "nested compression"))
+                    })?;
+                }
+                Err(e) => {
+                    self.end_early(e)?;
+                    break;
+                }
+            }
+            if self.merged {
+                self.merged_round(&block)?;
+            }
+        }
+        if self.payload > 0 && self.done.salvaged.is_none() {
+            let at = self.window.back().map_or(0, |b| b.end());
+            let e = Error::truncated(
+                at,
+                format!("the input ends {} bytes before the end of a payload", self.payload),
+            );
+            let e = match self.window.back() {
+                Some(b) => b.locate(e),
+                None => e,
+            };
+            self.end_early(e)?;
+        }
+        if !self.started {
+            self.start()?;
+        }
+        self.flush(u64::MAX)?;
+        self.emit(None)?;
+        if let Some(queue) = &self.queue {
+            self.done.late = queue.late();
+        }
+        Ok((self.done, self.evlist))
+    }
+
+    /// The stream breaks here: an error, or in salvage the end.
+    fn end_early(&mut self, e: Error) -> Result<()> {
+        if !self.salvage || !matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) {
+            return Err(e);
+        }
+        self.done.salvaged = Some(e);
+        self.done.unchanged = false;
+        Ok(())
+    }
+
+    /// Visits the records of a block. `Some(at)` where a compressed record stands in a mapped block.
+    fn scan(&mut self, block: &Arc<Block>) -> Result<Option<usize>> {
+        let bytes: &[u8] = block;
+        let base = block.base();
+        let order = self.order;
+        let mut at = usize::try_from(self.payload).unwrap_or(usize::MAX).min(bytes.len());
+        self.payload -= at as u64;
+        let mut emit_at = base + EMIT_EVERY;
+        while at < bytes.len() {
+            let pos = base + at as u64;
+            let rest = bytes.get(at..).unwrap_or_default();
+            let (Some(ty), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6)) else {
+                self.cut(block, at);
+                return Err(cut_off(None, HEADER_SIZE, rest.len(), pos));
+            };
+            let (ty, size) = (RecordType(ty), usize::from(size));
+            if is_compressed(ty) && block.map().is_some() {
+                self.cut(block, at);
+                return Ok(Some(at));
+            }
+            if size < HEADER_SIZE {
+                self.cut(block, at);
+                return Err(too_small(ty, size, pos));
+            }
+            let Some(raw) = rest.get(..size) else {
+                self.cut(block, at);
+                return Err(cut_off(Some(ty), size, rest.len(), pos));
+            };
+            let record = Record { bytes: raw, order, pos };
+            self.done.records_in.add(ty);
+            let taken = if ty.is_kernel() {
+                self.kernel_record(block, at, record, ty)?;
+                size
+            } else {
+                match self.user_record(block, at, record, ty) {
+                    Ok(taken) => taken,
+                    Err(e) => {
+                        self.cut(block, at);
+                        return Err(e.in_record(ty));
+                    }
+                }
+            };
+            at += taken;
+            if pos >= emit_at {
+                emit_at = pos + EMIT_EVERY;
+                if self.queue.is_none() {
+                    self.emit(Some(base + at as u64))?;
+                }
+            }
+        }
+        if self.queue.is_none() {
+            self.emit(Some(block.end()))?;
+        }
+        Ok(None)
+    }
+
+    /// What is behind `at` in a block does not count.
+    fn cut(&mut self, block: &Arc<Block>, at: usize) {
+        let pos = block.base() + at as u64;
+        self.edits.drop_record(pos, block.end() - pos);
+        self.done.unchanged = false;
+    }
+
+    #[inline]
+    fn kernel_record(
+        &mut self,
+        block: &Arc<Block>,
+        at: usize,
+        record: Record<'_>,
+        ty: RecordType,
+    ) -> Result<()> {
+        if !self.started {
+            self.start()?;
+        }
+        match &mut self.queue {
+            Some(queue) => {
+                let time = record.time(&self.evlist);
+                let (size, side_band) = (record.bytes.len(), ty != RecordType::SAMPLE && is_side_band(ty));
+                queue.push(block, at, size, time, side_band);
+                if queue.is_full(WINDOW_MAX) {
+                    let limit = queue.round();
+                    self.done.forced_rounds += 1;
+                    self.flush(limit)?;
+                }
+                Ok(())
+            }
+            None => self.visit(record),
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.started = true;
+        let front = self.head.front()?;
+        self.sink.bytes(&front)
+    }
+
+    /// Lets the stage see a record.
+    #[inline]
+    fn visit(&mut self, record: Record<'_>) -> Result<()> {
+        visit(&mut self.stage, &self.evlist, &mut self.edits, &mut self.done, record)
+    }
+
+    /// A record of perf's own; how many bytes of the block it takes with its payload.
+    fn user_record(
+        &mut self,
+        block: &Arc<Block>,
+        at: usize,
+        record: Record<'_>,
+        ty: RecordType,
+    ) -> Result<usize> {
+        let size = record.bytes.len();
+        let payload =
+            user::payload_size(record).ok_or_else(|| record.error("too short to state its payload"))?;
+        let rest = block.get(at + size..).unwrap_or_default();
+        let here = usize::try_from(payload).unwrap_or(usize::MAX).min(rest.len());
+        if payload > here as u64 && block.map().is_some() {
+            return Err(Error::truncated(
+                record.pos,
+                format!("a payload of {payload} bytes, but {here} are left"),
+            ));
+        }
+        match ty {
+            RecordType::FINISHED_ROUND if self.merged => {
+                self.edits.drop_record(record.pos, size as u64);
+                self.done.unchanged = false;
+            }
+            RecordType::FINISHED_ROUND => {
+                if !self.started {
+                    self.start()?;
+                }
+                self.done.records_out.add(ty);
+                if let Some(limit) = self.queue.as_mut().map(OrderedEvents::round) {
+                    self.flush(limit)?;
+                    let frontier = self.queue.as_ref().and_then(OrderedEvents::frontier);
+                    self.emit(Some(frontier.unwrap_or(record.pos + size as u64)))?;
+                }
+            }
+            RecordType::HEADER_ATTR | RecordType::HEADER_FEATURE | RecordType::HEADER_TRACING_DATA => {
+                // What waits was laid out by the events known so far.
+                if ty == RecordType::HEADER_ATTR
+                    && self.queue.as_ref().is_some_and(|q| q.frontier().is_some())
+                {
+                    self.flush(u64::MAX)?;
+                }
+                let whole = (here as u64 == payload).then(|| rest.get(..here).unwrap_or_default());
+                if self.head.head_record(record, whole, &mut self.evlist)? {
+                    self.edits.drop_record(record.pos, size as u64 + payload);
+                    self.done.unchanged = false;
+                } else {
+                    if !self.started {
+                        self.start()?;
+                    }
+                    self.done.records_out.add(ty);
+                }
+            }
+            _ => {
+                if !self.started {
+                    self.start()?;
+                }
+                if ty == RecordType::AUXTRACE {
+                    self.aux.push_back((record.pos, size as u64));
+                }
+                self.visit(record)?;
+            }
+        }
+        self.payload = payload - here as u64;
+        Ok(size + here)
+    }
+
+    /// Delivers what waits up to a time.
+    fn flush(&mut self, limit: u64) -> Result<()> {
+        let Some(queue) = &mut self.queue else { return Ok(()) };
+        let (stage, evlist, edits, done) = (&mut self.stage, &self.evlist, &mut self.edits, &mut self.done);
+        let window = &self.window;
+        queue.flush(limit, evlist, &mut |record| {
+            visit(stage, evlist, edits, done, record).map_err(|e| {
+                let block = window.iter().find(|b| (b.base()..b.end()).contains(&record.pos));
+                match block {
+                    Some(block) => block.locate(e.in_record(record.ty()).at(record.pos)),
+                    None => e,
+                }
+            })
+        })
+    }
+
+    /// After a piece of a merged stream: flushes up to the horizon, and marks a round where that is true.
+    fn merged_round(&mut self, block: &Arc<Block>) -> Result<()> {
+        let Some(horizon) = block.horizon() else { return Ok(()) };
+        let Some(queue) = &mut self.queue else { return Ok(()) };
+        let latest = queue.latest();
+        // Records of the same time as the horizon may still come from another part.
+        self.flush(horizon.saturating_sub(1))?;
+        let frontier = self.queue.as_ref().and_then(OrderedEvents::frontier);
+        if horizon > self.marked && latest > self.marked {
+            self.marked = latest;
+            let order = self.order;
+            self.edits.insert(block.end(), |out| {
+                let at = begin_record(out, order, RecordType::FINISHED_ROUND, 0);
+                finish_record(out, order, at)
+            });
+            self.done.records_out.add(RecordType::FINISHED_ROUND);
+        }
+        self.emit(Some(frontier.unwrap_or(block.end())))
+    }
+
+    /// Sends everything before `end` (all if `None`) to the sink and lets go of blocks that are out.
+    fn emit(&mut self, end: Option<u64>) -> Result<()> {
+        let all = self.window.back().map_or(self.sent, |b| b.end());
+        let end_pos = end.unwrap_or(all);
+        let mut out = Emitter {
+            window: &mut self.window,
+            sink: self.sink,
+            sent: self.sent,
+            aux: &mut self.aux,
+            auxtrace: &mut self.done.auxtrace,
+        };
+        let limit = if end.is_none() { u64::MAX } else { end_pos };
+        self.edits.take_until(limit, |edit, bytes| {
+            out.keep(edit.pos)?;
+            if !bytes.is_empty() {
+                out.sink.bytes(bytes)?;
+            }
+            out.sent = out.sent.max(edit.pos.saturating_add(edit.skip));
+            Ok::<(), Error>(())
+        })?;
+        out.keep(end_pos)?;
+        self.sent = out.sent;
+        while self.window.len() > 1 && self.window.front().is_some_and(|b| b.end() <= self.sent) {
+            self.window.pop_front();
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn visit(
+    stage: &mut Option<&mut dyn Stage>,
+    evlist: &Evlist,
+    edits: &mut Edits,
+    done: &mut Finished,
+    record: Record<'_>,
+) -> Result<()> {
+    let ty = record.ty();
+    let Some(stage) = stage else {
+        done.records_out.add(ty);
+        return Ok(());
+    };
+    let size = record.bytes.len() as u64;
+    let before = edits.pending();
+    let mut cx = Context { evlist, edits, out: &mut done.records_out, pos: record.pos, size };
+    let verdict = stage.record(record, &mut cx)?;
+    match verdict {
+        Verdict::Keep => done.records_out.add(ty),
+        Verdict::Drop => edits.drop_record(record.pos, size),
+        Verdict::Replaced => {}
+    }
+    if edits.pending() != before {
+        done.unchanged = false;
+    }
+    Ok(())
+}
+
+/// Sends kept ranges of the window.
+struct Emitter<'a, S> {
+    window: &'a mut VecDeque<Arc<Block>>,
+    sink: &'a mut S,
+    sent: u64,
+    aux: &'a mut VecDeque<(u64, u64)>,
+    auxtrace: &'a mut Vec<(u64, u64)>,
+}
+
+impl<S: Sink> Emitter<'_, S> {
+    /// Sends the input up to `end`, as far as it has not been sent or left out.
+    fn keep(&mut self, end: u64) -> Result<()> {
+        while let Some(&(pos, size)) = self.aux.front() {
+            if pos >= end {
+                break;
+            }
+            self.aux.pop_front();
+            if pos < self.sent {
+                continue; // left out
+            }
+            self.keep_plain(pos)?;
+            let offset = self.sink.settle()?;
+            self.auxtrace.push((offset, size));
+        }
+        self.keep_plain(end)
+    }
+
+    fn keep_plain(&mut self, end: u64) -> Result<()> {
+        for block in self.window.iter() {
+            if block.end() <= self.sent {
+                continue;
+            }
+            if block.base() >= end {
+                break;
+            }
+            let from = self.sent.max(block.base()) - block.base();
+            let to = end.min(block.end()) - block.base();
+            if from < to {
+                self.sink.kept(block, from as usize..to as usize)?;
+                self.sent = block.base() + to;
+            }
+        }
+        self.sent = self.sent.max(end);
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The thread that writes, so that processing on one core overlaps copying on the other.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::file::Patch;
+use super::{Sink, Target};
+use crate::error::{Error, Result};
+use crate::reader::Block;
+
+/// Small pieces are gathered up to this many bytes before they are written.
+const BUFFER: usize = 256 << 10;
+/// Kept runs of at least this many bytes leave straight from the input.
+const DIRECT: usize = 64 << 10;
+/// Most bytes in one write; larger ones are slower, not faster.
+const WRITE_MAX: usize = 1 << 20;
+/// Pieces that may wait for the thread.
+const AHEAD: usize = 8;
+
+enum Piece {
+    Bytes(Vec<u8>),
+    Kept(Arc<Block>, Range<usize>),
+}
+
+/// An output being written.
+pub struct Output {
+    send: Option<Sender<Piece>>,
+    spare: Receiver<Vec<u8>>,
+    thread: Option<JoinHandle<Result<Target>>>,
+    buffer: Vec<u8>,
+    written: u64,
+    stream: bool,
+    name: PathBuf,
+}
+
+impl Output {
+    /// Starts the writing thread.
+    pub fn new(target: Target) -> Output {
+        let (send, receive) = bounded::<Piece>(AHEAD);
+        let (give_back, spare) = bounded(AHEAD);
+        let stream = target.is_stream();
+        let name = target.name().to_path_buf();
+        let thread = std::thread::spawn(move || {
+            let mut copier = Copier { ranges_work: !stream };
+            for piece in receive {
+                match piece {
+                    Piece::Bytes(mut bytes) => {
+                        write_all(&target, &bytes)?;
+                        bytes.clear();
+                        // A full channel just lets the buffer go.
+                        let _ = give_back.try_send(bytes);
+                    }
+                    Piece::Kept(block, range) => copier.kept(&target, &block, range)?,
+                }
+            }
+            Ok(target)
+        });
+        let buffer = Vec::with_capacity(BUFFER);
+        Output { send: Some(send), spare, thread: Some(thread), buffer, written: 0, stream, name }
+    }
+
+    /// Whether the output can only be written in sequence.
+    pub fn is_stream(&self) -> bool {
+        self.stream
+    }
+
+    /// Bytes taken so far, which is the offset of the next.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Sends what is gathered.
+    fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let next = self.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(BUFFER));
+        let full = std::mem::replace(&mut self.buffer, next);
+        self.send(Piece::Bytes(full))
+    }
+
+    fn send(&mut self, piece: Piece) -> Result<()> {
+        match self.send.as_ref().map(|send| send.send(piece)) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.join().err().unwrap_or_else(|| Target::lost(&self.name))),
+        }
+    }
+
+    fn join(&mut self) -> Result<Target> {
+        self.send = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            _ => Err(Target::lost(&self.name)),
+        }
+    }
+
+    /// Writes everything out, applies the patches to a file, and makes it visible.
+    pub fn commit(mut self, patches: &[Patch]) -> Result<()> {
+        self.flush()?;
+        let target = self.join()?;
+        for patch in patches {
+            target.patch(patch.offset, &patch.bytes)?;
+        }
+        target.commit()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Waits for the thread, so that a dropped output has removed its temporary file when this returns.
+        let _ = self.join();
+    }
+}
+
+impl Sink for Output {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        for piece in bytes.chunks(BUFFER) {
+            if self.buffer.len() + piece.len() > BUFFER {
+                self.flush()?;
+            }
+            self.buffer.extend_from_slice(piece);
+        }
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn kept(&mut self, block: &Arc<Block>, range: Range<usize>) -> Result<()> {
+        if range.len() < DIRECT {
+            return self.bytes(block.get(range).unwrap_or_default());
+        }
+        self.flush()?;
+        self.written += range.len() as u64;
+        self.send(Piece::Kept(block.clone(), range))
+    }
+
+    fn settle(&mut self) -> Result<u64> {
+        Ok(self.written)
+    }
+}
+
+fn write_all(target: &Target, bytes: &[u8]) -> Result<()> {
+    for part in bytes.chunks(WRITE_MAX) {
+        target.file().write_all(part).map_err(|e| target.error(e))?;
+    }
+    Ok(())
+}
+
+/// Copies kept ranges, within the kernel where it can.
+struct Copier {
+    /// Whether `copy_file_range` has not been refused yet.
+    ranges_work: bool,
+}
+
+impl Copier {
+    fn kept(&mut self, target: &Target, block: &Block, range: Range<usize>) -> Result<()> {
+        let mut rest = range;
+        if self.ranges_work
+            && let Some((map, at)) = block.map()
+        {
+            let mut from = (at.start + rest.start) as u64;
+            while !rest.is_empty() {
+                let n = rest.len().min(WRITE_MAX);
+                match rustix::fs::copy_file_range(map.file(), Some(&mut from), target.file(), None, n) {
+                    Ok(0) => {
+                        return Err(Error::truncated(from, "the input got shorter while it was read")
+                            .in_file(map.path()));
+                    }
+                    Ok(n) => rest.start += n,
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(
+                        rustix::io::Errno::XDEV
+                        | rustix::io::Errno::INVAL
+                        | rustix::io::Errno::NOSYS
+                        | rustix::io::Errno::OPNOTSUPP
+                        | rustix::io::Errno::BADF
+                        | rustix::io::Errno::PERM
+                        | rustix::io::Errno::ISDIR,
+                    ) => {
+                        self.ranges_work = false;
+                        break;
+                    }
+                    Err(e) => return Err(target.error(e.into())),
+                }
+            }
+        }
+        write_all(target, block.get(rest).unwrap_or_default())
+    }
+}
