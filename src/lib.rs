@@ -17,6 +17,7 @@
 //! - [`unwind`]: stacks of DWARF recordings, unwound.
 //! - [`stage`]: what is done to records, and the pipeline that does it.
 //! - [`writer`]: the output, whole or not at all.
+//! - [`rewrite`]: a whole rewrite, from input to output.
 //! - [`cli`]: the command line.
 
 pub mod abi;
@@ -29,6 +30,7 @@ pub mod evlist;
 pub mod header;
 pub mod ordered_events;
 pub mod reader;
+pub mod rewrite;
 pub mod session;
 pub mod stage;
 pub mod symbol;

@@ -81,6 +81,23 @@ impl<'a> Record<'a> {
     }
 }
 
+/// First type of simpleperf's own records.
+const SIMPLEPERF_FIRST: u32 = 32768;
+
+/// Type and size of the record at the start of `bytes`; `None` if its header is not all there.
+///
+/// simpleperf's own records hold the upper half of a 32-bit size where others have the misc word (`record.h` of
+/// simpleperf).
+#[inline]
+pub fn type_and_size(bytes: &[u8], order: ByteOrder) -> Option<(RecordType, usize)> {
+    let (ty, size) = (order.u32(bytes, 0)?, usize::from(order.u16(bytes, 6)?));
+    if ty < SIMPLEPERF_FIRST {
+        return Some((RecordType(ty), size));
+    }
+    let upper = usize::from(order.u16(bytes, 4)?);
+    Some((RecordType(ty), upper << 16 | size))
+}
+
 /// Starts a record in `out` and returns where, for [`finish_record`].
 pub fn begin_record(out: &mut Vec<u8>, order: ByteOrder, ty: RecordType, misc: u16) -> usize {
     let at = out.len();

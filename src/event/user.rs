@@ -1,9 +1,10 @@
 //! Records that perf itself writes (types from 64 on), as far as they are parsed or made here.
 
 use super::{Record, begin_record, finish_record};
+use crate::abi::build_id::BuildId;
 use crate::abi::misc;
 use crate::abi::record::{HEADER_SIZE, RecordType};
-use crate::bytes::{ByteOrder, Cursor, Short, until_nul};
+use crate::bytes::ByteOrder;
 use crate::error::Result;
 
 /// Bytes of a HEADER_TRACING_DATA record as perf writes it: header and u32 size.
@@ -27,74 +28,26 @@ pub fn payload_size(record: Record<'_>) -> Option<u64> {
     }
 }
 
-/// The build-id of a DSO (HEADER_BUILD_ID), and an entry of the BUILD_ID section, whose header has type 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BuildIdEvent<'a> {
-    /// Misc word without the size bit: the cpumode.
-    pub misc: u16,
-    /// Process id of the machine: -1 for the host, else the guest's.
-    pub pid: i32,
-    /// The id: the stated number of bytes, or 20 if none is stated.
-    pub id: &'a [u8],
-    /// Whether the length is stated rather than assumed.
-    pub sized: bool,
-    /// Path or bracketed name, without its NUL.
-    pub filename: &'a [u8],
-}
-
-impl<'a> BuildIdEvent<'a> {
-    /// Names in the section are padded to a multiple of this, NUL included (`NAME_ALIGN`).
-    pub const NAME_ALIGN: usize = 64;
-    /// Bytes before the name: header 8, pid 4, id 20, size 1, reserved 3.
-    pub const FIXED: usize = 36;
-
-    /// Parses a record or a section entry.
-    pub fn parse(record: Record<'a>) -> Result<BuildIdEvent<'a>> {
-        let parse = || -> Result<BuildIdEvent<'a>, Short> {
-            let mut c = Cursor::new(record.body(), record.order);
-            let pid = c.u32()? as i32;
-            let id = c.take(20)?;
-            let size = usize::from(c.u8()?);
-            c.skip(3)?;
-            let sized = record.misc() & misc::BUILD_ID_SIZE != 0;
-            let len = if sized { size.min(20) } else { 20 };
-            Ok(BuildIdEvent {
-                misc: record.misc() & !misc::BUILD_ID_SIZE,
-                pid,
-                id: id.get(..len).unwrap_or_default(),
-                sized,
-                filename: until_nul(c.rest()),
-            })
-        };
-        parse().map_err(|short| record.error(format!("too short: {short}")))
-    }
-
-    /// Appends the record, with its length stated; `ty` is HEADER_BUILD_ID, or 0 for an entry of the section.
-    /// `None`, and nothing appended, if the name is too long for a record.
-    pub fn encode(&self, out: &mut Vec<u8>, order: ByteOrder, ty: RecordType) -> Option<()> {
-        let at = begin_record(out, order, ty, self.misc | misc::BUILD_ID_SIZE);
-        let id = self.id.get(..self.id.len().min(20)).unwrap_or_default();
-        order.put_u32(out, self.pid as u32);
-        out.extend_from_slice(id);
-        out.resize(at + HEADER_SIZE + 24, 0);
-        out.extend_from_slice(&[id.len() as u8, 0, 0, 0]);
-        out.extend_from_slice(self.filename);
-        if ty == RecordType::HEADER_BUILD_ID {
-            out.push(0);
-            return finish_record(out, order, at);
-        }
-        // A section entry ends right behind the padded name, not at a multiple of eight: readers count on it.
-        let padded = (self.filename.len() + 1).next_multiple_of(Self::NAME_ALIGN);
-        out.resize(at + Self::FIXED + padded, 0);
-        let size = u16::try_from(out.len() - at).ok();
-        match size.and_then(|size| order.set_u16(out, at + 6, size)) {
-            Some(()) => Some(()),
-            None => {
-                out.truncate(at);
-                None
-            }
-        }
-    }
+/// Appends a HEADER_BUILD_ID record: header, i32 pid (-1 for the host, else the guest's), the id in 20 bytes, its
+/// length, 3 bytes of padding, the name with its NUL, padded to eight. `misc` is the cpumode.
+/// `None`, and nothing appended, if the name is too long for a record.
+///
+/// [`crate::header::features::build_ids::BuildIdEntry::from_record`] reads it.
+pub fn encode_build_id(
+    out: &mut Vec<u8>,
+    order: ByteOrder,
+    misc: u16,
+    pid: i32,
+    id: &BuildId,
+    filename: &[u8],
+) -> Option<()> {
+    let at = begin_record(out, order, RecordType::HEADER_BUILD_ID, misc | misc::BUILD_ID_SIZE);
+    order.put_u32(out, pid.cast_unsigned());
+    out.extend_from_slice(&id.padded());
+    out.extend_from_slice(&[id.as_bytes().len() as u8, 0, 0, 0]);
+    out.extend_from_slice(filename);
+    out.push(0);
+    finish_record(out, order, at)
 }
 
 /// An event's attribute with its ids, in the stream of a pipe (HEADER_ATTR).
@@ -157,20 +110,18 @@ pub fn parse_feature(record: Record<'_>) -> Result<(u64, &[u8])> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::header::features::build_ids::BuildIdEntry;
 
     #[test]
-    fn a_build_id_is_36_bytes_and_the_padded_name() {
+    fn a_build_id_record_is_36_bytes_and_the_name_padded_to_eight() {
+        let id = BuildId::from_bytes(&[7; 8]).unwrap();
         for order in [ByteOrder::Little, ByteOrder::Big] {
-            for (ty, size) in [(RecordType::HEADER_BUILD_ID, 48), (RecordType(0), 36 + 64)] {
-                let event =
-                    BuildIdEvent { misc: 2, pid: -1, id: &[7; 8], sized: true, filename: b"/bin/true" };
-                let mut out = Vec::new();
-                event.encode(&mut out, order, ty).unwrap();
-                assert_eq!(out.len(), size);
-                assert_eq!(order.u16(&out, 6), Some(size as u16));
-                let record = Record { bytes: &out, order, pos: 0 };
-                assert_eq!(BuildIdEvent::parse(record).unwrap(), event);
-            }
+            let mut out = Vec::new();
+            encode_build_id(&mut out, order, 2, -1, &id, b"/bin/true").unwrap();
+            assert_eq!(out.len(), 48);
+            assert_eq!(order.u16(&out, 6), Some(48));
+            let entry = BuildIdEntry::from_record(&out, order).unwrap();
+            assert_eq!((entry.build_id(), entry.pid, entry.filename), (Some(id), -1, &b"/bin/true"[..]));
         }
     }
 
@@ -192,10 +143,9 @@ mod tests {
 
     #[test]
     fn a_name_too_long_for_a_record_is_refused_whole() {
-        let name = vec![b'a'; 70_000];
-        let event = BuildIdEvent { misc: 2, pid: -1, id: &[7; 20], sized: true, filename: &name };
+        let id = BuildId::from_bytes(&[7; 20]).unwrap();
         let mut out = vec![1];
-        assert_eq!(event.encode(&mut out, ByteOrder::Little, RecordType::HEADER_BUILD_ID), None);
+        assert_eq!(encode_build_id(&mut out, ByteOrder::Little, 2, -1, &id, &[b'a'; 70_000]), None);
         assert_eq!(out, [1]);
     }
 

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use super::block::{Block, Origin};
 use super::compressed::{Decompressor, Extent, extent, is_compressed};
-use super::framer::{Frame, cut_off, frame};
+use super::framer::{Frame, cut_off, frame, is_perf_talking};
 use super::{BLOCK_SIZE, Source};
 use crate::abi::record::RecordType;
 use crate::bytes::ByteOrder;
@@ -169,7 +169,8 @@ struct Assembler<F> {
     base: u64,
     /// Payload bytes of a raw record that are still to come.
     skip: u64,
-    ended: bool,
+    /// Whether the rest is perf's closing words rather than records; it is passed on for the consumer to see.
+    talk: bool,
     zstd: Option<Decompressor>,
     /// A compressed record being worked off: the zstd data of its chunks, how much is used, its input offset.
     chunk: Option<(Vec<u8>, usize, u64)>,
@@ -190,7 +191,7 @@ impl<F: Feed> Assembler<F> {
             raw_at: base,
             base,
             skip: 0,
-            ended: false,
+            talk: false,
             zstd: None,
             chunk: None,
             inner: Vec::new(),
@@ -231,7 +232,6 @@ impl<F: Feed> Assembler<F> {
                 Stop::Short(needs) => needs,
             };
             if self.feed.fill(&mut self.raw)? == 0 {
-                self.ended = true;
                 return self.end(stop, needs);
             }
         }
@@ -257,6 +257,9 @@ impl<F: Feed> Assembler<F> {
 
     /// Bytes at the start of `raw` that are whole plain records or payload, and why it stops there.
     fn plain_run(&mut self) -> Result<(usize, Stop)> {
+        if self.talk {
+            return Ok((self.raw.len(), Stop::Short(1)));
+        }
         let mut at = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.raw.len());
         self.skip -= at as u64;
         if self.skip > 0 {
@@ -265,6 +268,15 @@ impl<F: Feed> Assembler<F> {
         loop {
             let rest = self.raw.get(at..).unwrap_or_default();
             let pos = self.raw_at + at as u64;
+            match is_perf_talking(rest) {
+                Some(false) => {}
+                Some(true) => {
+                    self.talk = true;
+                    return Ok((self.raw.len(), Stop::Short(1)));
+                }
+                None if rest.is_empty() => {}
+                None => return Ok((at, Stop::Short(rest.len() + 1))),
+            }
             if let Some(ty) = self.order.u32(rest, 0)
                 && is_compressed(RecordType(ty))
             {

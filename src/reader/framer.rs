@@ -3,7 +3,27 @@
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
 use crate::error::{Error, Result};
-use crate::event::{Record, user};
+use crate::event::{Record, type_and_size, user};
+
+/// Largest record taken; only simpleperf's can be larger than 64 KiB, and the largest of those are under a megabyte.
+const RECORD_MAX: usize = 64 << 20;
+
+/// What `perf record -o -` says when it ends; with standard error joined to its output, the words end up behind the
+/// records of the file.
+const PERF_SAYS: &[u8] = b"[ perf record: ";
+
+/// Whether perf's closing words stand where a record should; `None` if more bytes are needed to tell.
+#[inline]
+pub fn is_perf_talking(bytes: &[u8]) -> Option<bool> {
+    if bytes.first() != PERF_SAYS.first() {
+        return Some(false);
+    }
+    match bytes.get(..PERF_SAYS.len()) {
+        Some(start) => Some(start == PERF_SAYS),
+        None if PERF_SAYS.starts_with(bytes) => None,
+        None => Some(false),
+    }
+}
 
 /// What stands at the start of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +49,14 @@ pub enum Frame {
 /// Reads the header of the record at the start of `bytes`, which stands at stream position `pos`.
 #[inline]
 pub fn frame(bytes: &[u8], pos: u64, order: ByteOrder) -> Result<Frame> {
-    let (Some(ty), Some(size)) = (order.u32(bytes, 0), order.u16(bytes, 6)) else {
+    let Some((ty, size)) = type_and_size(bytes, order) else {
         return Ok(Frame::Short { ty: None, needs: HEADER_SIZE });
     };
-    let (ty, size) = (RecordType(ty), usize::from(size));
     if size < HEADER_SIZE {
         return Err(too_small(ty, size, pos));
+    }
+    if size > RECORD_MAX {
+        return Err(Error::corrupt(pos, format!("a record of {size} bytes")).in_record(ty));
     }
     let Some(record) = bytes.get(..size) else {
         return Ok(Frame::Short { ty: Some(ty), needs: size });

@@ -125,7 +125,12 @@ mod tests {
             [(0, 8, vec![]), (8, 0, b"1".to_vec()), (8, 0, b"2".to_vec()), (8, 16, b"R".to_vec())]
         );
         let mut rest = Vec::new();
-        edits.take_until(u64::MAX, |_, bytes| Ok::<_, ()>(rest.extend_from_slice(bytes))).ok();
+        edits
+            .take_until(u64::MAX, |_, bytes| {
+                rest.extend_from_slice(bytes);
+                Ok::<_, ()>(())
+            })
+            .ok();
         assert_eq!(rest, b"later");
     }
 }

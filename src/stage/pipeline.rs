@@ -7,10 +7,10 @@ use super::{Context, Counts, Edits, Order, Stage, Verdict};
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Record, begin_record, finish_record, user};
+use crate::event::{Record, begin_record, finish_record, type_and_size, user};
 use crate::evlist::Evlist;
 use crate::ordered_events::{OrderedEvents, is_side_band};
-use crate::reader::{Block, Source, cut_off, is_compressed, too_small};
+use crate::reader::{Block, Source, cut_off, is_compressed, is_perf_talking, too_small};
 use crate::writer::Sink;
 
 /// Input that may be kept in memory while records wait for their time, bytes.
@@ -20,14 +20,12 @@ const EMIT_EVERY: u64 = 1 << 20;
 
 /// Records that describe the recording rather than belong to it, met in a stream.
 pub trait HeadRecords {
-    /// Looks at a HEADER_ATTR, HEADER_FEATURE, HEADER_EVENT_TYPE or HEADER_TRACING_DATA record with its payload.
-    /// Whether it is to be left out of the output's records. May add to the events.
-    fn head_record(
-        &mut self,
-        record: Record<'_>,
-        payload: Option<&[u8]>,
-        evlist: &mut Evlist,
-    ) -> Result<bool>;
+    /// Looks at a HEADER_ATTR, HEADER_FEATURE or HEADER_TRACING_DATA record. Whether it is to be left out of the
+    /// output's records. May add to the events.
+    fn head_record(&mut self, record: Record<'_>, evlist: &mut Evlist) -> Result<bool>;
+
+    /// Takes the payload of the last such record, in pieces.
+    fn payload(&mut self, piece: &[u8]) -> Result<()>;
 
     /// Called once, before anything is sent to the sink: what goes in front of the records.
     fn front(&mut self) -> Result<Vec<u8>>;
@@ -46,6 +44,8 @@ pub struct Finished {
     pub late: u64,
     /// Rounds that had to be flushed without a mark.
     pub forced_rounds: u64,
+    /// Bytes of perf's closing words behind the records, which are left out.
+    pub talk: u64,
     /// Whether compressed records were met.
     pub compressed: bool,
     /// Whether every record was kept and none was added.
@@ -70,6 +70,8 @@ pub struct Pipeline<'a, S> {
     aux: VecDeque<(u64, u64)>,
     /// Payload bytes of the last record that the next blocks begin with, and whether they are left out.
     payload: u64,
+    /// Whether that payload is of a head record.
+    head_payload: bool,
     started: bool,
     merged: bool,
     /// In a merged stream: latest time before the last round mark that was written.
@@ -105,6 +107,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             sent: 0,
             aux: VecDeque::new(),
             payload: 0,
+            head_payload: false,
             started: false,
             merged: false,
             marked: 0,
@@ -195,15 +198,27 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         let order = self.order;
         let mut at = usize::try_from(self.payload).unwrap_or(usize::MAX).min(bytes.len());
         self.payload -= at as u64;
+        if self.head_payload && at > 0 {
+            self.head.payload(bytes.get(..at).unwrap_or_default())?;
+        }
         let mut emit_at = base + EMIT_EVERY;
+        if self.done.talk > 0 {
+            self.cut(block, at);
+            self.done.talk += (bytes.len() - at) as u64;
+            return Ok(None);
+        }
         while at < bytes.len() {
             let pos = base + at as u64;
             let rest = bytes.get(at..).unwrap_or_default();
-            let (Some(ty), Some(size)) = (order.u32(rest, 0), order.u16(rest, 6)) else {
+            if rest.first() == Some(&b'[') && is_perf_talking(rest) == Some(true) {
+                self.cut(block, at);
+                self.done.talk += rest.len() as u64;
+                return Ok(None);
+            }
+            let Some((ty, size)) = type_and_size(rest, order) else {
                 self.cut(block, at);
                 return Err(cut_off(None, HEADER_SIZE, rest.len(), pos));
             };
-            let (ty, size) = (RecordType(ty), usize::from(size));
             if is_compressed(ty) && block.map().is_some() {
                 self.cut(block, at);
                 return Ok(Some(at));
@@ -281,7 +296,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     fn start(&mut self) -> Result<()> {
         self.started = true;
         let front = self.head.front()?;
-        self.sink.bytes(&front)
+        self.sink.front(&front)
     }
 
     /// Lets the stage see a record.
@@ -332,8 +347,10 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 {
                     self.flush(u64::MAX)?;
                 }
-                let whole = (here as u64 == payload).then(|| rest.get(..here).unwrap_or_default());
-                if self.head.head_record(record, whole, &mut self.evlist)? {
+                let left_out = self.head.head_record(record, &mut self.evlist)?;
+                self.head.payload(rest.get(..here).unwrap_or_default())?;
+                self.head_payload = true;
+                if left_out {
                     self.edits.drop_record(record.pos, size as u64 + payload);
                     self.done.unchanged = false;
                 } else {
@@ -344,6 +361,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 }
             }
             _ => {
+                self.head_payload = false;
                 if !self.started {
                     self.start()?;
                 }
@@ -376,6 +394,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     /// After a piece of a merged stream: flushes up to the horizon, and marks a round where that is true.
     fn merged_round(&mut self, block: &Arc<Block>) -> Result<()> {
         let Some(horizon) = block.horizon() else { return Ok(()) };
+        if !self.started {
+            self.start()?;
+        }
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let latest = queue.latest();
         // Records of the same time as the horizon may still come from another part.

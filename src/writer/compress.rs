@@ -13,7 +13,7 @@ use super::Sink;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Record, begin_record, user};
+use crate::event::{Record, begin_record, type_and_size, user};
 use crate::reader::Block;
 
 /// Plain bytes gathered for one record; what compresses worse than two to one is split.
@@ -49,11 +49,6 @@ impl<S: Sink> Compressor<S> {
         self.flush()?;
         let ratio = self.plain_total.checked_div(self.data_total).unwrap_or(1).max(1);
         Ok((self.inner, u32::try_from(ratio).unwrap_or(u32::MAX)))
-    }
-
-    /// The sink behind it.
-    pub fn inner(&self) -> &S {
-        &self.inner
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -100,9 +95,9 @@ impl<S: Sink> Compressor<S> {
             pass(&mut self.inner, 0..at)?;
         }
         while let Some(rest) = bytes.get(at..)
-            && let (Some(ty), Some(size)) = (self.order.u32(rest, 0), self.order.u16(rest, 6))
+            && let Some((ty, size)) = type_and_size(rest, self.order)
         {
-            let (ty, size) = (RecordType(ty), usize::from(size).max(HEADER_SIZE));
+            let size = size.max(HEADER_SIZE);
             let raw = rest.get(..size).unwrap_or(rest);
             if ty.is_kernel() {
                 if self.plain.len() + raw.len() > PLAIN_MAX {
@@ -126,6 +121,10 @@ impl<S: Sink> Compressor<S> {
 }
 
 impl<S: Sink> Sink for Compressor<S> {
+    fn front(&mut self, bytes: &[u8]) -> Result<()> {
+        self.inner.front(bytes)
+    }
+
     fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.take(bytes, |inner, range| inner.bytes(bytes.get(range).unwrap_or_default()))
     }

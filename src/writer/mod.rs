@@ -23,7 +23,9 @@ use crate::reader::Block;
 
 /// Takes the records of the output in order.
 pub trait Sink {
-    /// Bytes that were made here.
+    /// What stands before the records, in a file or pipe; it goes out as it is.
+    fn front(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Whole records that were made here.
     fn bytes(&mut self, bytes: &[u8]) -> Result<()>;
     /// A range of a block of the input, kept as it is.
     fn kept(&mut self, block: &Arc<Block>, range: Range<usize>) -> Result<()>;

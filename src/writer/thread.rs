@@ -118,6 +118,10 @@ impl Drop for Output {
 }
 
 impl Sink for Output {
+    fn front(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes(bytes)
+    }
+
     fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         for piece in bytes.chunks(BUFFER) {
             if self.buffer.len() + piece.len() > BUFFER {

@@ -1,0 +1,20 @@
+//! SIGINT and SIGTERM remove what is unfinished; a file size limit is an error rather than an end.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+
+/// Installs the handlers. Where that fails the process ends on a signal as if they weren't there.
+pub fn install() {
+    // With a handler, a write past the limit fails with EFBIG instead of ending the process.
+    let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let _ = signal_hook::flag::register(SIGXFSZ, ignored);
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            crate::writer::remove_unfinished();
+            // Ends the process by the signal's own action, so that a shell sees what it expects.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            std::process::exit(128 + signal);
+        }
+    });
+}

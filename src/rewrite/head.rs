@@ -1,0 +1,186 @@
+//! What describes the recording, carried from one container to the other.
+//!
+//! In a file, attributes and features stand around the data; in a pipe they are records at its head. The four ways:
+//!
+//! | from \ to | file | pipe |
+//! |---|---|---|
+//! | file | the front is kept byte for byte | the front becomes records |
+//! | pipe | the records become a front and feature sections | the records are kept |
+
+use crate::abi::feature::{FEATURE_BITS, Feature};
+use crate::abi::record::RecordType;
+use crate::bytes::ByteOrder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Record, user};
+use crate::evlist::{Attr, Evlist};
+use crate::header::features::build_ids::{BuildIdEntry, BuildIdTable};
+use crate::header::{AttrEntry, Header};
+use crate::reader::{Form, Recording};
+use crate::stage::HeadRecords;
+use crate::writer::{FileLayout, LeftOut, compressed_feature, pipe_front, pipe_header};
+
+/// Most bytes of tracing data taken from a pipe; the largest seen are a few megabytes.
+const TRACING_DATA_MAX: usize = 1 << 30;
+
+/// Carries the header from the input to the output.
+pub struct Head {
+    /// What the recording says about itself, complete once all records are read.
+    pub header: Header,
+    /// The front of the output, if it is a file.
+    pub layout: Option<FileLayout>,
+    /// Features that the output's container can't carry.
+    pub left_out: LeftOut,
+    from_pipe: bool,
+    to_pipe: bool,
+    /// zstd level of the output.
+    level: Option<i32>,
+    /// Collects the payload of a HEADER_TRACING_DATA record.
+    tracing_data: Option<Vec<u8>>,
+}
+
+impl Head {
+    /// For an input and the kind of output.
+    pub fn new(input: &Recording, to_pipe: bool, level: Option<i32>) -> Head {
+        let layout = match &input.file {
+            Some((file, map)) if !to_pipe => FileLayout::keep(file, map),
+            _ => None,
+        };
+        Head {
+            header: input.header.clone(),
+            layout,
+            left_out: LeftOut::new(),
+            from_pipe: input.form == Form::Pipe,
+            to_pipe,
+            level,
+            tracing_data: None,
+        }
+    }
+
+    /// The features of the output as a file, once all is read.
+    pub fn features(&mut self) -> Vec<(Feature, Vec<u8>)> {
+        if let Some(data) = self.tracing_data.take() {
+            self.header.set_feature(Feature::TRACING_DATA, data);
+        }
+        for (feature, _) in self.header.features.iter().filter(|(f, _)| f.0 >= FEATURE_BITS) {
+            self.left_out.push((*feature, "a file has no bit for it"));
+        }
+        self.header.features.clone()
+    }
+
+    fn head_feature(&mut self, record: Record<'_>) -> Result<bool> {
+        let (id, bytes) = user::parse_feature(record)?;
+        let Ok(id) = u32::try_from(id) else { return Ok(false) };
+        let feature = Feature(id);
+        if feature == Feature::COMPRESSED {
+            return Ok(true); // the output's own is set where it is compressed
+        }
+        self.header.set_feature(feature, bytes.to_vec());
+        Ok(!self.to_pipe)
+    }
+}
+
+/// Appends the entries of a BUILD_ID section as records.
+fn build_id_records(out: &mut Vec<u8>, order: ByteOrder, section: &[u8]) {
+    for entry in BuildIdTable::parse(section, order).entries {
+        if let Some(id) = entry.build_id() {
+            // A name that fitted its entry fits the record.
+            let _ = user::encode_build_id(out, order, entry.cpumode().bits(), entry.pid, &id, entry.filename);
+        }
+    }
+}
+
+impl HeadRecords for Head {
+    fn head_record(&mut self, record: Record<'_>, evlist: &mut Evlist) -> Result<bool> {
+        if !self.from_pipe {
+            return Ok(false); // in a file such records mean nothing, and stay
+        }
+        match record.ty() {
+            RecordType::HEADER_ATTR => {
+                let parsed = user::HeaderAttr::parse(record)?;
+                let ids: Vec<u64> =
+                    parsed.ids.chunks_exact(8).filter_map(|b| record.order.u64(b, 0)).collect();
+                let attr = Attr::new(parsed.attr, record.order);
+                evlist.push(attr.clone(), ids.clone());
+                self.header.attrs.push(AttrEntry { attr, ids });
+                Ok(!self.to_pipe)
+            }
+            RecordType::HEADER_FEATURE => self.head_feature(record),
+            RecordType::HEADER_TRACING_DATA => {
+                self.tracing_data = (!self.to_pipe).then(Vec::new);
+                Ok(!self.to_pipe)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn payload(&mut self, piece: &[u8]) -> Result<()> {
+        let Some(data) = &mut self.tracing_data else { return Ok(()) };
+        if data.len() + piece.len() > TRACING_DATA_MAX {
+            return Err(Error::new(ErrorKind::Unsupported, "tracing data of more than a gibibyte in a pipe"));
+        }
+        data.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn front(&mut self) -> Result<Vec<u8>> {
+        let order = self.header.order;
+        if !self.to_pipe {
+            let attrs = &self.header.attrs;
+            let layout = self.layout.get_or_insert_with(|| FileLayout::build(order, attrs));
+            return Ok(layout.front().to_vec());
+        }
+        if self.from_pipe {
+            let mut out = pipe_header(order);
+            if let Some(level) = self.level {
+                let _ = user::encode_feature(
+                    &mut out,
+                    order,
+                    Feature::COMPRESSED.0,
+                    &compressed_feature(order, level, 1),
+                );
+            }
+            return Ok(out);
+        }
+        let mut header = self.header.clone();
+        header.remove_feature(Feature::COMPRESSED);
+        if let Some(level) = self.level {
+            header.set_feature(Feature::COMPRESSED, compressed_feature(order, level, 1));
+        }
+        let (mut out, left_out) = pipe_front(&header)?;
+        self.left_out = left_out;
+        if let Some(table) = header.feature(Feature::BUILD_ID) {
+            build_id_records(&mut out, order, table);
+        }
+        Ok(out)
+    }
+}
+
+/// The BUILD_ID section with entries added, or their ids replaced where the name is there with another id.
+/// What stands between entries in the input's section is left out; the rest is kept.
+pub fn merged_table(order: ByteOrder, old: Option<&[u8]>, new: &[BuildIdEntry<'_>]) -> Result<Vec<u8>> {
+    let old_table = old.map(|section| BuildIdTable::parse(section, order));
+    let mut entries: Vec<BuildIdEntry<'_>> = Vec::new();
+    let mut index = rustc_hash::FxHashMap::default();
+    let key = |e: &BuildIdEntry<'_>| (e.pid, e.cpumode().bits() == 1, e.filename.to_vec());
+    for entry in old_table.iter().flat_map(|t| t.entries.iter()) {
+        index.entry(key(entry)).or_insert(entries.len());
+        entries.push(*entry);
+    }
+    for entry in new {
+        match index.get(&key(entry)).and_then(|&i| entries.get_mut(i)) {
+            Some(there) if there.build_id() == entry.build_id() => {}
+            Some(there) => {
+                *there = BuildIdEntry { misc: entry.misc, id: entry.id, size: entry.size, ..*there }
+            }
+            None => {
+                index.insert(key(entry), entries.len());
+                entries.push(*entry);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    for entry in &entries {
+        entry.emit(order, &mut out)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,10 @@
+//! A whole rewrite: opens the input, runs its records through a stage, and writes the output.
+
+mod head;
+mod run;
+mod summary;
+
+pub use head::merged_table;
+
+pub use run::{Options, Style, run};
+pub use summary::{Summary, SummaryFormat};

@@ -1,0 +1,222 @@
+//! Options and the run itself.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::head::Head;
+use super::summary::Summary;
+use crate::abi::feature::Feature;
+use crate::bytes::ByteOrder;
+use crate::error::Result;
+use crate::header::features::auxtrace::{AuxtraceEntry, AuxtraceIndex};
+use crate::reader::{Block, Form, OpenOptions, Recording, Source};
+use crate::stage::{Finished, Pipeline, Stage};
+use crate::writer::{Compressor, Output, Patch, Sink, Target, compressed_feature};
+
+/// How build-ids are put into the recording; one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// HEADER_BUILD_ID records and the table, of DSOs that samples hit.
+    BuildIds,
+    /// The same of every mapped DSO.
+    BuildIdAll,
+    /// One MMAP2 with build-id for each map that samples hit; all other maps are dropped.
+    Mmap2BuildIds,
+    /// Every map as a MMAP2 with build-id.
+    Mmap2BuildIdAll,
+}
+
+/// What to rewrite and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The input; `-` for standard input.
+    pub input: PathBuf,
+    /// The output; `-` for standard output, which takes the pipe format.
+    pub output: PathBuf,
+    /// Build-ids to inject; none to copy records as they are.
+    pub style: Option<Style>,
+    /// The value of `--known-build-ids`.
+    pub known_build_ids: Option<OsString>,
+    /// Read files of other users, and trust files whose inode differs.
+    pub force: bool,
+    /// Take a broken recording as far as it is whole.
+    pub salvage: bool,
+    /// Root under which recorded paths are looked up.
+    pub symfs: Option<PathBuf>,
+    /// perf's build-id cache.
+    pub buildid_dir: Option<PathBuf>,
+    /// zstd level for a compressed output.
+    pub compress: Option<i32>,
+}
+
+/// The output with or without compression.
+enum Out {
+    Plain(Output),
+    Zstd(Box<Compressor<Output>>),
+}
+
+impl Out {
+    fn new(target: Target, order: ByteOrder, level: Option<i32>) -> Result<Out> {
+        let output = Output::new(target);
+        Ok(match level {
+            None => Out::Plain(output),
+            Some(level) => Out::Zstd(Box::new(Compressor::new(output, order, level)?)),
+        })
+    }
+
+    /// The plain output, and the ratio reached if it was compressed.
+    fn finish(self) -> Result<(Output, Option<u32>)> {
+        match self {
+            Out::Plain(output) => Ok((output, None)),
+            Out::Zstd(z) => z.finish().map(|(output, ratio)| (output, Some(ratio))),
+        }
+    }
+}
+
+impl Sink for Out {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Out::Plain(o) => o.bytes(bytes),
+            Out::Zstd(z) => z.bytes(bytes),
+        }
+    }
+
+    fn kept(&mut self, block: &Arc<Block>, range: Range<usize>) -> Result<()> {
+        match self {
+            Out::Plain(o) => o.kept(block, range),
+            Out::Zstd(z) => z.kept(block, range),
+        }
+    }
+
+    fn front(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Out::Plain(o) => o.front(bytes),
+            Out::Zstd(z) => z.front(bytes),
+        }
+    }
+
+    fn settle(&mut self) -> Result<u64> {
+        match self {
+            Out::Plain(o) => o.settle(),
+            Out::Zstd(z) => z.settle(),
+        }
+    }
+}
+
+/// A source that has been taken.
+struct Taken;
+
+impl Source for Taken {
+    fn next(&mut self) -> Result<Option<Arc<Block>>> {
+        Ok(None)
+    }
+}
+
+/// Rewrites a recording; the output is there, whole, when this returns without an error.
+pub fn run(options: &Options) -> Result<Summary> {
+    let open = OpenOptions { force: options.force, salvage: options.salvage };
+    let mut input = Recording::open(&options.input, open)?;
+    let target = match options.output.as_os_str() == "-" {
+        true => Target::stdout()?,
+        false => Target::create(&options.output, input.identity)?,
+    };
+    let order = input.header.order;
+    let source = std::mem::replace(&mut input.source, Box::new(Taken));
+    let mut head = Head::new(&input, target.is_stream(), options.compress);
+    let mut out = Out::new(target, order, options.compress)?;
+    let stage: Option<&mut dyn Stage> = None;
+    let pipeline = Pipeline::new(input.header.evlist(), stage, &mut head, &mut out, options.salvage);
+    let (done, _) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
+    let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), ..Summary::default() };
+    let table_changed = false;
+    finish(options, &input, head, out, &done, table_changed, &mut summary)?;
+    summary.records_in = done.records_in;
+    summary.records_out = done.records_out;
+    Ok(summary)
+}
+
+/// Writes what follows the records, and makes the output visible.
+fn finish(
+    options: &Options,
+    input: &Recording,
+    mut head: Head,
+    out: Out,
+    done: &Finished,
+    table_changed: bool,
+    summary: &mut Summary,
+) -> Result<()> {
+    tell(done, summary);
+    let (mut output, ratio) = out.finish()?;
+    let mut patches: Vec<Patch> = Vec::new();
+    if !output.is_stream() {
+        let order = head.header.order;
+        if done.compressed {
+            head.header.remove_feature(Feature::COMPRESSED);
+        }
+        if let (Some(level), Some(ratio)) = (options.compress, ratio) {
+            head.header.set_feature(Feature::COMPRESSED, compressed_feature(order, level, ratio));
+        }
+        let same = done.unchanged && !table_changed && options.compress.is_none();
+        let kept_tail =
+            input.file.as_ref().filter(|(file, _)| same && !file.unfinished).and_then(|(file, map)| {
+                head.layout.as_ref().filter(|l| l.front().len() as u64 == file.data.offset)?;
+                map.get(usize::try_from(file.data.end()?).ok()?..)
+            });
+        match kept_tail {
+            // Nothing moved: what follows the records stays byte for byte, whatever it is.
+            Some(tail) => output.bytes(tail)?,
+            None => {
+                if !done.auxtrace.is_empty()
+                    && (input.form != Form::File || head.header.feature(Feature::AUXTRACE).is_some())
+                {
+                    head.header.set_feature(Feature::AUXTRACE, auxtrace_index(&head, done));
+                }
+                let features = head.features();
+                if let Some(layout) = &head.layout {
+                    let data = output.written() - layout.front().len() as u64;
+                    let (tail, set) = layout.finish(data, &features, &head.header.attrs);
+                    output.bytes(&tail)?;
+                    patches = set;
+                }
+            }
+        }
+    }
+    for (feature, why) in &head.left_out {
+        summary.warnings.push(format!("feature section {feature} is left out: {why}"));
+    }
+    output.commit(&patches)
+}
+
+/// The index of AUX data, by the offsets at which it now stands, in the layout that the input has.
+fn auxtrace_index(head: &Head, done: &Finished) -> Vec<u8> {
+    let order = head.header.order;
+    let old = head.header.feature(Feature::AUXTRACE).and_then(|s| AuxtraceIndex::parse(s, order).ok());
+    let entries =
+        done.auxtrace.iter().map(|&(file_offset, size)| AuxtraceEntry { file_offset, size }).collect();
+    let index = AuxtraceIndex { counted: old.is_none_or(|i| i.counted), entries };
+    let mut section = Vec::new();
+    index.emit(order, &mut section);
+    section
+}
+
+/// What the run's course means for the user.
+fn tell(done: &Finished, summary: &mut Summary) {
+    if let Some(e) = &done.salvaged {
+        summary.warnings.push(format!("salvaged up to here: {e}"));
+    }
+    if done.talk > 0 {
+        summary.warnings.push(format!(
+            "{} bytes of what perf record printed stand behind the records and are left out",
+            done.talk
+        ));
+    }
+    if done.forced_rounds > 0 {
+        summary.warnings.push(format!(
+            "the recording has no round marks for long stretches: its window was closed {} times early; records \
+             that came later than that were processed late",
+            done.forced_rounds
+        ));
+    }
+}
