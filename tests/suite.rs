@@ -10,6 +10,7 @@
 mod cli;
 mod corpus;
 mod faults;
+mod fixtures;
 mod hostile;
 mod kit;
 mod output;
