@@ -77,6 +77,23 @@ fn has_no_file(name: &[u8]) -> bool {
     }
 }
 
+fn base_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+/// The name in brackets that the kernel gives to the module in a file: dashes become underscores.
+fn module_name(path: &[u8]) -> Vec<u8> {
+    let base = base_name(path);
+    let plain = [&b".gz"[..], b".xz", b".zst"].iter().find_map(|suffix| base.strip_suffix(*suffix));
+    match plain.unwrap_or(base).strip_suffix(b".ko") {
+        Some(stem) => {
+            let stem = stem.iter().map(|&b| if b == b'-' { b'_' } else { b });
+            [b'['].into_iter().chain(stem).chain([b']']).collect()
+        }
+        None => path.to_vec(),
+    }
+}
+
 /// The file that a MMAP2 record names besides its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileId {
@@ -114,7 +131,8 @@ pub struct Dso {
     identity: Identity,
     first_pid: i32,
     name: Box<[u8]>,
-    long_name: Option<Box<[u8]>>,
+    // Path of the JIT's symbol file, or a module's name in brackets.
+    other_name: Option<Box<[u8]>>,
     build_id: OnceLock<BuildId>,
     hit: AtomicBool,
 }
@@ -132,8 +150,9 @@ impl Dso {
             Identity::BuildId(build_id) => OnceLock::from(build_id),
             _ => OnceLock::new(),
         };
-        let long_name = match identity {
-            Identity::Process(pid) => Some(format!("/tmp/perf-{pid}.map").into_bytes().into()),
+        let other_name = match (kind, identity) {
+            (_, Identity::Process(pid)) => Some(format!("/tmp/perf-{pid}.map").into_bytes()),
+            (DsoKind::Module, _) => Some(module_name(name)),
             _ => None,
         };
         Dso {
@@ -143,7 +162,7 @@ impl Dso {
             identity,
             first_pid,
             name: name.into(),
-            long_name,
+            other_name: other_name.map(Vec::into_boxed_slice),
             build_id,
             hit: AtomicBool::new(false),
         }
@@ -164,16 +183,23 @@ impl Dso {
         &self.name
     }
 
-    /// The name as perf shows it: as recorded, but for executable memory without a file the path of the symbol
-    /// file that a JIT would have written, `/tmp/perf-PID.map`.
+    /// The path as perf knows it: the name as recorded, but for executable memory without a file the path of the
+    /// symbol file that a JIT would have written, `/tmp/perf-PID.map`.
     pub fn long_name(&self) -> &[u8] {
-        self.long_name.as_deref().unwrap_or(&self.name)
+        match (self.identity, &self.other_name) {
+            (Identity::Process(_), Some(path)) => path,
+            _ => &self.name,
+        }
     }
 
-    /// The part of [`Dso::long_name`] after the last slash.
+    /// The name as `perf script` prints it: [`Dso::long_name`], but for a module its name in brackets.
+    pub fn shown_name(&self) -> &[u8] {
+        self.other_name.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The part of [`Dso::shown_name`] after the last slash.
     pub fn short_name(&self) -> &[u8] {
-        let name = self.long_name();
-        name.rsplit(|&b| b == b'/').next().unwrap_or(name)
+        base_name(self.shown_name())
     }
 
     /// The process whose JIT would have written `/tmp/perf-PID.map` for this DSO, if it is memory without a file.
@@ -252,6 +278,8 @@ impl fmt::Debug for Dso {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
 
     #[test]
@@ -273,6 +301,19 @@ mod tests {
             assert_eq!(DsoKind::of_user_map(name, 2), kind, "{}", name.escape_ascii());
         }
         assert_eq!(DsoKind::of_user_map(b"/mnt/huge/x", MAP_HUGETLB), DsoKind::Anon);
+    }
+
+    #[test]
+    fn modules_have_their_name_in_brackets() {
+        for (path, shown) in [
+            (&b"/lib/modules/6.1/kernel/net/nf-nat.ko.zst"[..], &b"[nf_nat]"[..]),
+            (b"/x/xfs.ko", b"[xfs]"),
+            (b"[ext4]", b"[ext4]"),
+            (b"/x/odd.o", b"/x/odd.o"),
+        ] {
+            let dso = Dso::detached(path, DsoKind::Module);
+            assert_eq!((dso.shown_name(), dso.long_name(), dso.name()), (shown, path, path));
+        }
     }
 
     #[test]

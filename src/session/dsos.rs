@@ -117,6 +117,8 @@ impl Dsos {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
     use super::*;
     use crate::abi::build_id::BuildId;
     use crate::session::dso::{FileId, HOST};

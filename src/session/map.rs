@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::dso::Dso;
+use crate::event::mmap::MAP_PRIVATE;
 
-/// `PROT_EXEC` of `mman.h`.
-pub const PROT_EXEC: u32 = 4;
-/// `MAP_PRIVATE` of `mman.h`.
-pub const MAP_PRIVATE: u32 = 2;
 /// `MAP_HUGETLB` of `mman.h`.
 pub const MAP_HUGETLB: u32 = 0x4_0000;
 
@@ -119,7 +116,7 @@ impl Map {
         &self.dso
     }
 
-    /// Protection bits of `mmap(2)`; of a MMAP record, which has none, `PROT_EXEC` or 0 by its misc bit.
+    /// Protection bits of `mmap(2)`; of a MMAP record, which has none, as its misc bit has them.
     pub fn prot(&self) -> u32 {
         self.prot
     }
@@ -171,6 +168,7 @@ impl fmt::Debug for Map {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::mmap::PROT_EXEC;
     use crate::session::dso::DsoKind;
 
     #[test]

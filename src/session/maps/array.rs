@@ -8,6 +8,8 @@ use crate::session::map::{Extent, Map};
 
 /// Below this many, maps that wait are put in their places one by one rather than all at once.
 const FEW: usize = 32;
+/// Room for this many maps is kept for the next program when an address space is cleared.
+const MOST_KEPT: usize = 256;
 
 /// What a look-up found.
 #[derive(Clone, Copy, Debug)]
@@ -242,8 +244,10 @@ impl MapArray {
     pub fn clear(&mut self) {
         self.changed();
         self.tail.clear();
+        self.tail.shrink_to(MOST_KEPT);
         match self.sorted.as_mut().map(Arc::get_mut) {
-            Some(Some(sorted)) => {
+            // One large process must not make every later one in its slot large.
+            Some(Some(sorted)) if sorted.entries.capacity() <= MOST_KEPT => {
                 sorted.entries.clear();
                 (sorted.overlapping, sorted.forked) = (false, false);
             }

@@ -102,6 +102,12 @@ impl Maps {
         self.write().remove(map)
     }
 
+    /// Forgets all maps and the machine, as exec does.
+    pub fn clear(&mut self) {
+        self.get_mut().clear();
+        self.set_e_machine(0);
+    }
+
     /// The map at an address.
     pub fn find(&self, ip: u64) -> Option<Arc<Map>> {
         self.ask_sorted(|a| a.at(ip).cloned())
