@@ -15,7 +15,7 @@ pub use block::{Block, Origin};
 pub use compressed::is_compressed;
 pub use directory::DirectorySource;
 pub use feed::{PipeFeed, Threaded};
-pub use framer::{cut_off, is_perf_talking, too_small};
+pub use framer::{Frame, cut_off, frame, is_perf_talking, too_small};
 pub use recording::{Form, OpenOptions, Recording};
 
 use std::sync::Arc;
