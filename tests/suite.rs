@@ -12,6 +12,7 @@ mod corpus;
 mod faults;
 mod fixtures;
 mod hostile;
+mod info;
 mod kit;
 mod output;
 mod real_perf;

@@ -1,5 +1,6 @@
 //! The command line: definitions, validation, running, messages and exit codes.
 
+mod info;
 mod inject;
 mod signals;
 
@@ -27,6 +28,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Inject(Box<inject::InjectArgs>),
+    Info(info::InfoArgs),
 }
 
 /// The definition of the whole command line, for completions and man pages.
@@ -58,5 +60,6 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Command::Inject(args) => inject::run(args),
+        Command::Info(args) => info::run(args),
     }
 }
