@@ -127,8 +127,11 @@ fn piece_len(map: &Mapping, range: Range<usize>, order: ByteOrder) -> Result<(us
     while at < PIECE && at < bytes.len() {
         let pos = (range.start + at) as u64;
         let rest = bytes.get(at..).unwrap_or_default();
+        // The size of a COMPRESSED2 record may have wrapped, to 0 even; its type alone is looked at.
+        if order.u32(rest, 0).is_some_and(|ty| is_compressed(RecordType(ty))) {
+            return Ok((at, true));
+        }
         match frame(rest, pos, order)? {
-            Frame::Record { ty, .. } if is_compressed(ty) => return Ok((at, true)),
             Frame::Record { ty, size, payload } => {
                 let end = usize::try_from(payload).ok().and_then(|p| p.checked_add(at + size));
                 match end.filter(|&end| end <= bytes.len()) {
@@ -136,8 +139,6 @@ fn piece_len(map: &Mapping, range: Range<usize>, order: ByteOrder) -> Result<(us
                     None => return Err(cut_off(Some(ty), size, rest.len(), pos).note("its payload is cut")),
                 }
             }
-            // A COMPRESSED2 record whose size wrapped looks short; the feed sorts that out.
-            Frame::Short { ty: Some(RecordType::COMPRESSED2), .. } => return Ok((at, true)),
             Frame::Short { ty, needs } => return Err(cut_off(ty, needs, rest.len(), pos)),
         }
     }
