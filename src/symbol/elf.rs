@@ -232,18 +232,7 @@ impl Elf {
         if section.size > MAX_NOTES {
             return None;
         }
-        let notes = self.contents(section).ok()?;
-        let mut cursor = Cursor::new(&notes, self.order);
-        loop {
-            let (namesz, descsz, kind) = (cursor.u32().ok()?, cursor.u32().ok()?, cursor.u32().ok()?);
-            let padded = |n: u32| usize::try_from(n.checked_next_multiple_of(4)?).ok();
-            let name = cursor.take(padded(namesz)?).ok()?;
-            let desc = cursor.take((descsz as usize).min(cursor.remaining())).ok()?;
-            if kind == NT_GNU_BUILD_ID && namesz == 4 && name == b"GNU\0" {
-                return BuildId::from_first_bytes(desc);
-            }
-            cursor.skip(padded(descsz)?.checked_sub(desc.len())?).ok()?;
-        }
+        build_id_in(&self.contents(section).ok()?, self.order)
     }
 
     /// Contents of a section; empty if it has none in the file.
@@ -273,6 +262,21 @@ impl Elf {
     /// Reads 4 or 8 bytes by class at an offset of `raw`.
     pub(super) fn word(&self, raw: &[u8], at: usize) -> Option<u64> {
         Layout { order: self.order, is_64: self.is_64 }.word(raw, at)
+    }
+}
+
+/// The GNU build-id in the contents of a section or file of notes.
+pub(super) fn build_id_in(notes: &[u8], order: ByteOrder) -> Option<BuildId> {
+    let mut cursor = Cursor::new(notes, order);
+    loop {
+        let (namesz, descsz, kind) = (cursor.u32().ok()?, cursor.u32().ok()?, cursor.u32().ok()?);
+        let padded = |n: u32| usize::try_from(n.checked_next_multiple_of(4)?).ok();
+        let name = cursor.take(padded(namesz)?).ok()?;
+        let desc = cursor.take((descsz as usize).min(cursor.remaining())).ok()?;
+        if kind == NT_GNU_BUILD_ID && namesz == 4 && name == b"GNU\0" {
+            return BuildId::from_first_bytes(desc);
+        }
+        cursor.skip(padded(descsz)?.checked_sub(desc.len())?).ok()?;
     }
 }
 

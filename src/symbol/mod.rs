@@ -9,24 +9,31 @@
 //! Both give the same answers; which one a DSO gets is for [`load`] to decide.
 
 pub mod choose;
+mod debugdata;
 pub mod demangle;
 mod dso;
 pub mod eager;
 pub mod elf;
 mod error;
 pub mod file;
+pub mod kernel;
 pub mod lazy;
 pub mod load;
 pub mod memory;
 mod nesting;
 #[cfg(test)]
 mod parity;
+mod perf_map;
 pub mod plt;
+mod source;
 mod sym;
 pub mod symtab;
 pub mod table;
+mod vdso;
 
 pub use demangle::Demangle;
 pub use dso::{Addressing, DsoSymbols, HeldSymbol, SymbolRef};
 pub use error::LoadError;
+pub use load::load;
+pub use source::{DsoKind, LoadOptions, SymbolSource};
 pub use sym::{Symbol, SymbolBinding, SymbolType};
