@@ -175,7 +175,11 @@ fn every_attr_of_a_pipe_reaches_the_file_whatever_its_size() {
         let out = rewritten(&[], &pipe);
         assert_eq!(out.attrs.len(), 3);
         for (before, after) in b.recording.attrs.iter().zip(&out.attrs) {
-            assert_eq!(before.raw, after.counted(order));
+            // a file's attrs are of one size, and readers take it from the attr itself: the largest, with zeros
+            let (told, rest) = after.raw.split_at(before.raw.len());
+            assert_eq!((&told[..4], &told[8..]), (&before.raw[..4], &before.raw[8..]));
+            assert_eq!(order.u32(told, 4), 144);
+            assert!(rest.iter().all(|&b| b == 0));
             assert_eq!(before.ids, after.ids);
         }
     }
@@ -682,6 +686,8 @@ fn a_directory_is_one_recording() {
         b.recording.to_dir(&input, |i, _| samples[i]);
         let sorted = |r: &Recording| {
             let mut all = compare::content(r).records;
+            // a round of one file is none of the merged stream; no marker is better than a false one
+            all.retain(|r| r.kind(order) != kind::FINISHED_ROUND);
             all.sort_by(|a, b| a.bytes.cmp(&b.bytes));
             all
         };
@@ -804,8 +810,8 @@ fn what_nobody_knows_passes_through() {
             .raw(23, 1, &[3; 16])
             .raw(63, 2, &[4; 24])
             .raw(85, 3, &[])
-            .raw(32768, 4, &[5; 12])
-            .raw(u32::MAX, 5, &[6; 8])
+            .raw(32768, 0, &[5; 12])
+            .raw(u32::MAX, 0, &[6; 8])
             .raw(kind::SAMPLE, misc::USER, &body)
             .finished_round();
         assert_eq!(rewritten_bytes(&[], &b.file()), b.file());
@@ -859,6 +865,7 @@ fn simpleperfs_private_records_and_sections_pass() {
             .feature(132, &[7; 100])
             .raw(32768, 0, &[0; 48])
             .raw(32769, 0, &[1; 32])
+            .long_simpleperf_record(32770, 100_000)
             .at(10, 10, 1)
             .mmap(&Map::exec(10, 0x40_0000, 0x1000, APP))
             .sample(&Sample::user(10, 0x40_0010, 5).event(4));
@@ -873,7 +880,7 @@ fn simpleperfs_private_records_and_sections_pass() {
 // ---- row 23, what can be salvaged
 
 #[test]
-fn a_recording_that_was_not_finished_is_salvaged_on_request_only() {
+fn what_was_cut_is_salvaged_on_request_only() {
     for order in Order::BOTH {
         let b = Builder::with(order, &AttrSpec::plain())
             .at(10, 10, 1)
@@ -886,16 +893,20 @@ fn a_recording_that_was_not_finished_is_salvaged_on_request_only() {
         unfinished[48..56].fill(0);
         let cut = &whole[..whole.len() - 3];
         let dir = Dir::new();
-        for (name, bytes, samples) in [("unfinished", &unfinished[..], 2), ("cut", cut, 1)] {
-            let input = dir.file(name, bytes);
-            let out = dir.join("out");
-            let failed = inject(&[], &input, &out).expect_failure(name);
-            assert!(failed.stderr.contains("--salvage"), "{name}: {}", failed.stderr);
-            assert!(!out.exists(), "{name}");
-            inject(&["--salvage"], &input, &out).expect_ok(name);
-            assert_eq!(oracle::read(&out).unwrap().count(kind::SAMPLE), samples, "{name}");
-            std::fs::remove_file(&out).unwrap();
-        }
+        let (out, input) = (dir.join("out"), dir.file("cut", cut));
+        let failed = inject(&[], &input, &out).expect_failure("cut");
+        assert!(failed.stderr.contains("--salvage"), "{}", failed.stderr);
+        assert!(!out.exists());
+        inject(&["--salvage"], &input, &out).expect_ok("cut");
+        assert_eq!(oracle::read(&out).unwrap().count(kind::SAMPLE), 1);
+        let told = inject(&[], &dir.file("unfinished", &unfinished), &out).expect_ok("unfinished");
+        assert!(told.stderr.contains("not finished"), "{}", told.stderr);
+        assert_eq!(oracle::read(&out).unwrap().records, b.recording.records);
+        // the last record of an unfinished recording is likely to be cut
+        let input = dir.file("unfinished", &unfinished[..unfinished.len() - 3]);
+        inject(&[], &input, &out).expect_failure("unfinished and cut");
+        inject(&["--salvage"], &input, &out).expect_ok("unfinished and cut");
+        assert_eq!(oracle::read(&out).unwrap().count(kind::SAMPLE), 1);
         let pipe = b.pipe();
         let failed = inject_pipe(&[], &pipe[..pipe.len() - 3]).expect_failure("pipe");
         assert!(failed.stderr.contains("SAMPLE"), "{}", failed.stderr);

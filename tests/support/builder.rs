@@ -540,6 +540,15 @@ impl Builder {
         self
     }
 
+    /// A record of simpleperf's own, whose size has 32 bits: the upper half stands where misc would.
+    pub fn long_simpleperf_record(mut self, kind: u32, size: usize) -> Self {
+        let mut b = self.bytes();
+        b.u32(kind).u16((size >> 16) as u16).u16(size as u16);
+        b.out.resize(size, 0x5a);
+        self.recording.records.push(Record { bytes: b.out, payload: Vec::new() });
+        self
+    }
+
     fn push(self, kind: u32, misc: u16, write: impl FnOnce(&mut Bytes)) -> Self {
         let mut b = self.bytes();
         write(&mut b);

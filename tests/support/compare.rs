@@ -152,14 +152,15 @@ pub struct Failures(Vec<String>);
 impl Failures {
     pub fn add(&mut self, what: impl std::fmt::Display, result: Result<(), String>) {
         if let Err(e) = result {
-            let e: String = e.chars().take(600).collect();
+            let e: String = e.chars().take(300).collect();
             self.0.push(format!("{what}: {e}"));
         }
     }
 
     #[track_caller]
     pub fn report(self) {
-        assert!(self.0.is_empty(), "{} failures:\n{}", self.0.len(), self.0.join("\n"));
+        let first = &self.0[..self.0.len().min(20)];
+        assert!(first.is_empty(), "{} failures, the first:\n{}", self.0.len(), first.join("\n"));
     }
 }
 

@@ -70,10 +70,10 @@ fn parse_file(bytes: &[u8], order: Order) -> Result<Recording, String> {
     }
     let entry = order.u64(bytes, 16) as usize;
     let attrs = section(bytes, order, 24, "attrs")?;
-    if entry < 80 || !attrs.len().is_multiple_of(entry) {
+    if !attrs.is_empty() && (entry < 80 || !attrs.len().is_multiple_of(entry)) {
         return Err(format!("attr entries of {entry} bytes in {} bytes", attrs.len()));
     }
-    for one in attrs.chunks(entry) {
+    for one in attrs.chunks(entry.max(1)) {
         let ids = section(bytes, order, offset_of(bytes, one) + entry - 16, "ids")?;
         let ids = ids.chunks_exact(8).map(|id| order.u64(id, 0)).collect();
         out.attrs.push(Attr { raw: one[..entry - 16].to_vec(), ids });
@@ -112,7 +112,11 @@ pub fn split(order: Order, stream: &[u8]) -> Result<Vec<Record>, String> {
         if rest.len() < 8 {
             return Err(format!("{} stray bytes at {at:#x}", rest.len()));
         }
-        let (kind, size) = (order.u32(rest, 0), usize::from(order.u16(rest, 6)));
+        let (kind, mut size) = (order.u32(rest, 0), usize::from(order.u16(rest, 6)));
+        if kind >= 32768 {
+            // simpleperf's own records may be long; the upper half of their size stands where misc would
+            size |= usize::from(order.u16(rest, 4)) << 16;
+        }
         if let Some(wrapped) = wrapped_size(order, rest) {
             let all = rest.get(..wrapped).ok_or(format!("COMPRESSED2 of {wrapped} bytes at {at:#x}"))?;
             out.push(Record { bytes: all.to_vec(), payload: Vec::new() });
