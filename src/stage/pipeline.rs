@@ -148,6 +148,12 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                     source = resume(&block, at).ok_or_else(|| {
                         block.locate(Error::corrupt(block.base() + at as u64, "nested compression"))
                     })?;
+                    // What is decompressed takes the place of the rest of the block.
+                    if let Some((map, range)) = block.map() {
+                        let plain = Block::mapped(map, range.start..range.start + at, block.base());
+                        self.window.pop_back();
+                        self.window.push_back(Arc::new(plain.with_horizon(block.horizon())));
+                    }
                 }
                 Err(e) => {
                     self.end_early(e)?;
@@ -220,7 +226,6 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 return Err(cut_off(None, HEADER_SIZE, rest.len(), pos));
             };
             if is_compressed(ty) && block.map().is_some() {
-                self.cut(block, at);
                 return Ok(Some(at));
             }
             if size < HEADER_SIZE {
