@@ -30,7 +30,13 @@ pub struct Dsos {
     // Most recent DSO of each hash; the others hang off it by `Slot::next`.
     by_key: FxHashMap<u64, u32>,
     by_name: FxHashMap<u64, u32>,
+    // The DSO last seen at each value of a hash that is quick to compute and easy to make collide: most maps are
+    // of few files, and hashing whole paths was a third of the cost of a MMAP2 record.
+    recent: Vec<u32>,
 }
+
+/// log2 of the number of recently seen DSOs that are kept.
+const RECENT_BITS: u32 = 12;
 
 struct Slot {
     dso: Arc<Dso>,
@@ -44,15 +50,48 @@ fn hash_of(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
+/// A place among the recently seen.
+fn recent_index(key: &DsoKey<'_>) -> usize {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    let identity = match &key.identity {
+        Identity::Name => 0,
+        Identity::File(file) => file.ino,
+        Identity::BuildId(id) => id.as_bytes().first_chunk().map_or(0, |b| u64::from_ne_bytes(*b)),
+        Identity::Process(pid) => u64::from(pid.unsigned_abs()),
+    };
+    let end_of_name = key.name.last_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+    let mixed = (identity ^ end_of_name.rotate_left(7)).wrapping_mul(GOLDEN_RATIO);
+    (mixed >> (u64::BITS - RECENT_BITS)) as usize
+}
+
+impl DsoKey<'_> {
+    fn is_of(&self, dso: &Dso) -> bool {
+        dso.name() == self.name
+            && dso.identity() == self.identity
+            && dso.kind() == self.kind
+            && dso.machine() == self.machine
+    }
+}
+
 impl Dsos {
     /// The DSO of `key`, made if it is new; `pid` is the process that has it mapped, or -1.
     pub fn intern(&mut self, key: &DsoKey<'_>, pid: i32) -> &Arc<Dso> {
+        let recent = recent_index(key);
+        if let Some(&index) = self.recent.get(recent)
+            && let Some(slot) = self.all.get(index as usize)
+            && key.is_of(&slot.dso)
+        {
+            // Looked up once more, as a reference that is returned from here would borrow on to the end.
+            return &self.all[index as usize].dso;
+        }
         let hash = hash_of(key);
         let head = self.by_key.get(&hash).copied();
         let index = match self.in_chain(head, key) {
             Some(index) => index,
             None => self.push(key, pid, hash, head),
         };
+        self.recent.resize(1 << RECENT_BITS, u32::MAX);
+        self.recent[recent] = index as u32;
         &self.all[index].dso
     }
 
@@ -60,12 +99,7 @@ impl Dsos {
         let mut next = head;
         while let Some(index) = next {
             let slot = self.all.get(index as usize)?;
-            let dso = &slot.dso;
-            if dso.name() == key.name
-                && dso.identity() == key.identity
-                && dso.kind() == key.kind
-                && dso.machine() == key.machine
-            {
+            if key.is_of(&slot.dso) {
                 return Some(index as usize);
             }
             next = slot.next;

@@ -206,8 +206,8 @@ impl Machine {
         (dso, part)
     }
 
-    /// A map of a process or of the kernel came. Returns it, although it may be cut, or hidden, later.
-    pub fn mmap(&mut self, dsos: &mut Dsos, mmap: &Mmap<'_>) -> Arc<Map> {
+    /// A map of a process or of the kernel came. Returns its DSO.
+    pub fn mmap<'d>(&mut self, dsos: &'d mut Dsos, mmap: &Mmap<'_>) -> &'d Arc<Dso> {
         let extent =
             Extent { start: mmap.start, end: mmap.start.saturating_add(mmap.len), pgoff: mmap.pgoff };
         if matches!(CpuMode::from_misc(mmap.misc), CpuMode::Kernel | CpuMode::GuestKernel) {
@@ -221,11 +221,11 @@ impl Machine {
         };
         let map = Arc::new(Map::with_mapping(extent, Arc::clone(dso), mmap.prot, mmap.flags, mapping));
         let space = self.threads.ensure(mmap.pid, mmap.tid);
-        self.threads.maps_mut(space).get_mut().fixup_overlap_and_insert(Arc::clone(&map));
-        map
+        self.threads.maps_mut(space).get_mut().fixup_overlap_and_insert(map);
+        dso
     }
 
-    fn mmap_kernel(&mut self, dsos: &mut Dsos, mmap: &Mmap<'_>, mut extent: Extent) -> Arc<Map> {
+    fn mmap_kernel<'d>(&mut self, dsos: &'d mut Dsos, mmap: &Mmap<'_>, mut extent: Extent) -> &'d Arc<Dso> {
         let (dso, part) = self.intern_kernel(dsos, mmap);
         let mapping = match part {
             KernelPart::Text { .. } => Mapping::Identity,
@@ -244,10 +244,10 @@ impl Machine {
         }
         let map = Arc::new(Map::with_mapping(extent, Arc::clone(dso), mmap.prot, mmap.flags, mapping));
         match mapping {
-            Mapping::Identity => self.set_kernel_map(Arc::clone(&map)),
-            Mapping::File => self.kernel_maps.get_mut().fixup_overlap_and_insert(Arc::clone(&map)),
+            Mapping::Identity => self.set_kernel_map(map),
+            Mapping::File => self.kernel_maps.get_mut().fixup_overlap_and_insert(map),
         }
-        map
+        dso
     }
 
     /// Gives the kernel's text a new range. Modules that lie in it stay.

@@ -105,8 +105,8 @@ impl Session {
         self.machines.ensure(machine).intern(&mut self.dsos, mmap)
     }
 
-    /// MMAP or MMAP2: a map came. Returns it.
-    pub fn mmap(&mut self, machine: MachinePid, mmap: &Mmap<'_>) -> Arc<Map> {
+    /// MMAP or MMAP2: a map came. Returns its DSO.
+    pub fn mmap(&mut self, machine: MachinePid, mmap: &Mmap<'_>) -> &Arc<Dso> {
         self.machines.ensure(machine).mmap(&mut self.dsos, mmap)
     }
 

@@ -138,7 +138,7 @@ fn files_are_told_apart_by_what_their_records_say() {
     let inode = |ino| mmap::FileId::Inode { maj: 8, min: 1, ino, generation: 3 };
     let mut map = |start, file| {
         let record = Mmap { file, ..record(USER, 9, (start, 0x1000), 0, b"/bin/x") };
-        Arc::clone(s.mmap(HOST, &record).dso())
+        Arc::clone(s.mmap(HOST, &record))
     };
     let one = map(0x1000, inode(1));
     let two = map(0x2000, inode(2));

@@ -53,7 +53,16 @@ impl MapArray {
             return;
         }
         self.changed();
-        self.tail.push(Entry::new(map, cuts));
+        let mut new = Entry::new(map, cuts);
+        if self.tail.is_empty()
+            && let Some(sorted) = self.sorted.as_mut().and_then(Arc::get_mut)
+        {
+            match sorted.push(new) {
+                Ok(()) => return,
+                Err(back) => new = back,
+            }
+        }
+        self.tail.push(new);
         // Without a look-up, maps that lie over each other would pile up; this keeps them within twice what
         // is visible, at a cost of O(log n) per insert.
         if self.tail.len() >= 2 * FEW && self.tail.len() > self.entries().len() {
@@ -107,7 +116,8 @@ impl MapArray {
         self.by_name = None;
         let sorted = Arc::make_mut(self.sorted.get_or_insert_default());
         // Few, or few for the moves they cause.
-        if self.tail.len() <= FEW && (self.tail.len() <= 2 || sorted.entries.len() < 64 * FEW) {
+        let is_first = sorted.entries.is_empty();
+        if !is_first && self.tail.len() <= FEW && (self.tail.len() <= 2 || sorted.entries.len() < 64 * FEW) {
             sorted.entries.reserve(self.tail.len());
             for entry in self.tail.drain(..) {
                 if entry.cuts { sorted.overlay(entry) } else { sorted.insert(entry) }

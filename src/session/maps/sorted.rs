@@ -66,6 +66,15 @@ impl Sorted {
         same_start.enumerate().find(|(_, e)| Arc::ptr_eq(&e.map, map)).map(|(i, _)| first + i)
     }
 
+    /// Adds a map past all others, if it lies there; gives it back if not.
+    pub(super) fn push(&mut self, new: Entry) -> Result<(), Entry> {
+        if self.overlapping || self.entries.last().is_none_or(|last| last.end > new.start) {
+            return Err(new);
+        }
+        self.entries.push(new);
+        Ok(())
+    }
+
     /// Adds a map beside those that are there.
     pub(super) fn insert(&mut self, new: Entry) {
         let at = self.entries.partition_point(|e| e.start <= new.start);
@@ -161,6 +170,14 @@ impl Sorted {
 /// Sorts maps that lie over each other in the order given, cutting the lower ones.
 fn flatten(entries: &mut Vec<Entry>) {
     const FEW: usize = 32;
+    // Recordings have long runs: what is already mapped comes from the bottom up, new maps from the top down.
+    let disjoint = |a: &Entry, b: &Entry| a.end <= b.start;
+    if entries.is_sorted_by(disjoint) {
+        return;
+    }
+    if entries.is_sorted_by(|a, b| disjoint(b, a)) {
+        return entries.reverse();
+    }
     if entries.len() <= FEW {
         let mut sorted = Sorted { entries: Vec::with_capacity(entries.len()), ..Sorted::default() };
         for entry in entries.drain(..) {
@@ -177,9 +194,15 @@ fn flatten(entries: &mut Vec<Entry>) {
 }
 
 /// Merges two sorted arrays without overlaps, cutting the lower one's maps where the upper one's lie.
-fn merge_over(lower: Vec<Entry>, upper: Vec<Entry>) -> Vec<Entry> {
+fn merge_over(mut lower: Vec<Entry>, upper: Vec<Entry>) -> Vec<Entry> {
     if lower.is_empty() {
         return upper;
+    }
+    if let (Some(last), Some(first)) = (lower.last(), upper.first())
+        && last.end <= first.start
+    {
+        lower.extend(upper);
+        return lower;
     }
     let mut merged = Vec::with_capacity(lower.len() + upper.len());
     let mut lower = lower.into_iter();
