@@ -63,7 +63,8 @@ impl Identity {
     }
 }
 
-/// Opens `path`, or standard input for `-`. Returns the identity where the input is a regular file.
+/// Opens `path`, or standard input for `-`. Returns the identity where the input is a regular file or a directory;
+/// of the latter with the permissions of the `data` in it.
 ///
 /// Without `force`, a file that belongs to someone else than root or the user is refused, as perf does.
 pub fn open(path: &Path, force: bool) -> Result<(Input, Option<Identity>)> {
@@ -81,7 +82,11 @@ pub fn open(path: &Path, force: bool) -> Result<(Input, Option<Identity>)> {
             .hint("use -f to read it all the same"));
     }
     if FileType::from_raw_mode(stat.st_mode).is_dir() {
-        return Ok((Input::Directory(open_directory(path)?), Some(Identity::of(&stat))));
+        let directory = open_directory(path)?;
+        let data = path.join("data");
+        let of_data = rustix::fs::stat(&data).map_err(|e| Error::io(e.into(), "cannot stat", &data))?;
+        let identity = Identity { mode: Identity::of(&of_data).mode, ..Identity::of(&stat) };
+        return Ok((Input::Directory(directory), Some(identity)));
     }
     from_fd(file.into(), path.to_path_buf(), force)
 }

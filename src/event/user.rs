@@ -89,12 +89,14 @@ impl<'a> HeaderAttr<'a> {
 }
 
 /// Appends a feature section as a record of a pipe (HEADER_FEATURE): header, u64 id, the section's bytes.
-/// `None`, and nothing appended, if it would be larger than 65,528 bytes.
+/// `None`, and nothing appended, if it would be larger than 65,535 bytes. The record's size is the section's only
+/// measure, so it is not padded; perf does not either.
 pub fn encode_feature(out: &mut Vec<u8>, order: ByteOrder, id: u32, section: &[u8]) -> Option<()> {
+    let size = u16::try_from(section.len().checked_add(HEADER_SIZE + 8)?).ok()?;
     let at = begin_record(out, order, RecordType::HEADER_FEATURE, 0);
     order.put_u64(out, u64::from(id));
     out.extend_from_slice(section);
-    finish_record(out, order, at)
+    order.set_u16(out, at + 6, size)
 }
 
 /// The id and bytes of a feature section carried by a HEADER_FEATURE record.

@@ -73,6 +73,8 @@ pub struct FileHeader {
 pub const FEATURE_BITS_AT: usize = 72;
 /// Offset of the data section's size in the header.
 pub const DATA_SECTION_AT: usize = 40;
+/// Offset of the event types section in the header.
+const EVENT_TYPES_AT: usize = 56;
 /// Least header size.
 pub const HEADER_SIZE: u64 = 104;
 
@@ -89,6 +91,9 @@ impl FileHeader {
         let fixed = file
             .section(0, HEADER_SIZE)
             .ok_or_else(|| Error::truncated(0, format!("{whole} bytes where a file header takes 104")))?;
+        if size > whole {
+            return Err(Error::corrupt(8, format!("a header of {size:#x} bytes, in a file of {whole}")));
+        }
         let section = |at| Section::parse(fixed, at, order).unwrap_or_default();
         let attr_size = order.u64(fixed, 16).unwrap_or(0);
         let mut h = FileHeader {
@@ -97,7 +102,7 @@ impl FileHeader {
             attr_size,
             attrs: section(24),
             data: section(DATA_SECTION_AT),
-            event_types: section(56),
+            event_types: section(EVENT_TYPES_AT),
             features: FeatureBits::default(),
             features_in_halves: false,
             unfinished: false,
@@ -109,6 +114,12 @@ impl FileHeader {
             return Err(Error::corrupt(
                 DATA_SECTION_AT as u64,
                 format!("data begins at {:#x}, in a file of {whole} bytes", h.data.offset),
+            ));
+        }
+        if h.event_types.size > 0 && file.section(h.event_types.offset, h.event_types.size).is_none() {
+            return Err(Error::corrupt(
+                EVENT_TYPES_AT as u64,
+                format!("event types of {:#x} bytes, in a file of {whole} bytes", h.event_types.size),
             ));
         }
         if h.data.size == 0 {

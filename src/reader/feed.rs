@@ -169,6 +169,8 @@ struct Assembler<F> {
     base: u64,
     /// Payload bytes of a raw record that are still to come.
     skip: u64,
+    /// That record's type and input offset.
+    skipped: (RecordType, u64),
     /// Whether the rest is perf's closing words rather than records; it is passed on for the consumer to see.
     talk: bool,
     zstd: Option<Decompressor>,
@@ -191,6 +193,7 @@ impl<F: Feed> Assembler<F> {
             raw_at: base,
             base,
             skip: 0,
+            skipped: (RecordType(0), base),
             talk: false,
             zstd: None,
             chunk: None,
@@ -242,9 +245,11 @@ impl<F: Feed> Assembler<F> {
         let ty = self.order.u32(&self.raw, 0).map(RecordType);
         match stop {
             _ if self.skip > 0 => Err(Error::truncated(
-                self.raw_at,
-                format!("the input ends {} bytes before the end of a record's payload", self.skip),
-            )),
+                self.skipped.1,
+                format!("the input ends {} bytes before the end of the record's payload", self.skip),
+            )
+            .in_record(self.skipped.0)
+            .hint("--salvage keeps the whole records before it")),
             Stop::Compressed => Err(cut_off(ty, needs, self.raw.len(), self.raw_at)),
             Stop::Short(_) if !self.raw.is_empty() => Err(cut_off(ty, needs, self.raw.len(), self.raw_at)),
             Stop::Short(_) if !self.inner.is_empty() || self.inner_skip > 0 => {
@@ -283,11 +288,12 @@ impl<F: Feed> Assembler<F> {
                 return Ok((at, Stop::Compressed));
             }
             match frame(rest, pos, self.order) {
-                Ok(Frame::Record { size, payload, .. }) => {
+                Ok(Frame::Record { ty, size, payload }) => {
                     let whole = usize::try_from(payload).unwrap_or(usize::MAX);
                     let take = whole.min(rest.len() - size);
                     at += size + take;
                     self.skip = payload - take as u64;
+                    self.skipped = (ty, pos);
                     if self.skip > 0 {
                         return Ok((at, Stop::Short(1)));
                     }

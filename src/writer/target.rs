@@ -32,6 +32,12 @@ pub struct Target {
     stream: bool,
 }
 
+/// Whether the input is what was looked at.
+#[allow(clippy::unnecessary_cast, reason = "the width of st_dev differs between platforms")]
+fn is(input: Option<Identity>, stat: &rustix::fs::Stat) -> bool {
+    input.is_some_and(|i| (i.dev, i.ino) == (stat.st_dev as u64, stat.st_ino as u64))
+}
+
 impl Target {
     /// Standard output, as a stream.
     pub fn stdout() -> Result<Target> {
@@ -45,11 +51,19 @@ impl Target {
     ///
     /// A path that names a pipe or socket is written as a stream; a device such as `/dev/null` in place.
     pub fn create(path: &Path, input: Option<Identity>) -> Result<Target> {
+        let within = match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir,
+            _ => Path::new("."),
+        };
+        if rustix::fs::stat(within).is_ok_and(|stat| is(input, &stat)) {
+            return Err(Error::usage("the output is within the input's directory")
+                .in_file(path)
+                .hint("name a file elsewhere with -o"));
+        }
         match rustix::fs::stat(path) {
             Ok(stat) => {
                 let ty = FileType::from_raw_mode(stat.st_mode);
-                #[allow(clippy::unnecessary_cast, reason = "the width of st_dev differs between platforms")]
-                if input.is_some_and(|i| (i.dev, i.ino) == (stat.st_dev as u64, stat.st_ino as u64)) {
+                if is(input, &stat) {
                     return Err(Error::usage("the output is the input")
                         .in_file(path)
                         .hint("name another file with -o and rename it afterwards"));

@@ -342,6 +342,15 @@ pub struct BuildId {
 }
 
 impl BuildId {
+    /// Whether both name the same file and id. An entry that does not tell its id's size is padded with zeros, and
+    /// nobody knows which of them belong to the id.
+    pub fn agrees(&self, other: &BuildId) -> bool {
+        let told = self.misc & other.misc & misc::BUILD_ID_SIZE != 0;
+        let trimmed = |id: &[u8]| id[..id.iter().rposition(|&b| b != 0).map_or(0, |at| at + 1)].to_vec();
+        self.name == other.name
+            && if told { self.id == other.id } else { trimmed(&self.id) == trimmed(&other.id) }
+    }
+
     pub fn hex(&self) -> String {
         self.id.iter().map(|b| format!("{b:02x}")).collect()
     }
