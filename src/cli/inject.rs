@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::rewrite::{self, Options, Style, SummaryFormat};
+use crate::rewrite::{self, Options, SummaryFormat};
+use crate::stage::build_ids::Style;
 
 /// Rewrite a recording, with build-ids injected if asked.
 ///

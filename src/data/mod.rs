@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 pub use generation::inode_generation;
 pub use map::Mapping;
@@ -54,12 +55,21 @@ pub struct Identity {
     pub ino: u64,
     /// Permission bits.
     pub mode: u32,
+    /// When it was last written.
+    pub modified: Option<SystemTime>,
 }
 
 impl Identity {
-    #[allow(clippy::unnecessary_cast, reason = "the widths of st_dev and st_mode differ between platforms")]
+    #[allow(clippy::unnecessary_cast, reason = "the widths of the fields differ between platforms")]
     fn of(stat: &Stat) -> Identity {
-        Identity { dev: stat.st_dev as u64, ino: stat.st_ino as u64, mode: stat.st_mode as u32 & 0o7777 }
+        let since =
+            Duration::new(stat.st_mtime.try_into().unwrap_or(0), stat.st_mtime_nsec.try_into().unwrap_or(0));
+        Identity {
+            dev: stat.st_dev as u64,
+            ino: stat.st_ino as u64,
+            mode: stat.st_mode as u32 & 0o7777,
+            modified: SystemTime::UNIX_EPOCH.checked_add(since),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::writer::{FileLayout, LeftOut, compressed_feature, pipe_front, pipe_he
 const TRACING_DATA_MAX: usize = 1 << 30;
 
 /// Carries the header from the input to the output.
-pub struct Head {
+pub(super) struct Head {
     /// What the recording says about itself, complete once all records are read.
     pub header: Header,
     /// The front of the output, if it is a file.
@@ -74,6 +74,10 @@ impl Head {
         if feature == Feature::COMPRESSED {
             return Ok(true); // the output's own is set where it is compressed
         }
+        // perf ends a pipe's features with an empty one of the id behind its last, which is no section.
+        if bytes.is_empty() && !matches!(feature, Feature::BRANCH_STACK | Feature::STAT) {
+            return Ok(!self.to_pipe);
+        }
         self.header.set_feature(feature, bytes.to_vec());
         Ok(!self.to_pipe)
     }
@@ -122,6 +126,10 @@ impl HeadRecords for Head {
         Ok(())
     }
 
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
     fn front(&mut self) -> Result<Vec<u8>> {
         let order = self.header.order;
         if !self.to_pipe {
@@ -157,7 +165,11 @@ impl HeadRecords for Head {
 
 /// The BUILD_ID section with entries added, or their ids replaced where the name is there with another id.
 /// What stands between entries in the input's section is left out; the rest is kept.
-pub fn merged_table(order: ByteOrder, old: Option<&[u8]>, new: &[BuildIdEntry<'_>]) -> Result<Vec<u8>> {
+pub(super) fn merged_table(
+    order: ByteOrder,
+    old: Option<&[u8]>,
+    new: &[BuildIdEntry<'_>],
+) -> Result<Vec<u8>> {
     let old_table = old.map(|section| BuildIdTable::parse(section, order));
     let mut entries: Vec<BuildIdEntry<'_>> = Vec::new();
     let mut index = rustc_hash::FxHashMap::default();

@@ -4,7 +4,5 @@ mod head;
 mod run;
 mod summary;
 
-pub use head::merged_table;
-
-pub use run::{Options, Style, run};
+pub use run::{Options, run};
 pub use summary::{Summary, SummaryFormat};

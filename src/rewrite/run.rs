@@ -5,28 +5,16 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::head::Head;
+use super::head::{Head, merged_table};
 use super::summary::Summary;
 use crate::abi::feature::Feature;
 use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::header::features::auxtrace::{AuxtraceEntry, AuxtraceIndex};
 use crate::reader::{Block, Form, OpenOptions, Recording, Source};
+use crate::stage::build_ids::{BuildIds, Ids, IdsOptions, Style};
 use crate::stage::{Finished, Pipeline, Stage};
 use crate::writer::{Compressor, Output, Patch, Sink, Target, compressed_feature};
-
-/// How build-ids are put into the recording; one at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Style {
-    /// HEADER_BUILD_ID records and the table, of DSOs that samples hit.
-    BuildIds,
-    /// The same of every mapped DSO.
-    BuildIdAll,
-    /// One MMAP2 with build-id for each map that samples hit; all other maps are dropped.
-    Mmap2BuildIds,
-    /// Every map as a MMAP2 with build-id.
-    Mmap2BuildIdAll,
-}
 
 /// What to rewrite and how.
 #[derive(Clone, Debug, Default)]
@@ -126,15 +114,55 @@ pub fn run(options: &Options) -> Result<Summary> {
     let source = std::mem::replace(&mut input.source, Box::new(Taken));
     let mut head = Head::new(&input, target.is_stream(), options.compress);
     let mut out = Out::new(target, order, options.compress)?;
-    let stage: Option<&mut dyn Stage> = None;
-    let pipeline = Pipeline::new(input.header.evlist(), stage, &mut head, &mut out, options.salvage);
+    let mut stage = build_ids(options, &input)?;
+    let dyn_stage = stage.as_mut().map(|s| s as &mut dyn Stage);
+    let pipeline = Pipeline::new(input.header.evlist(), dyn_stage, &mut head, &mut out, options.salvage);
     let (done, _) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
     let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), ..Summary::default() };
-    let table_changed = false;
+    let table_changed = match &stage {
+        Some(stage) => tell_ids(stage, &mut head, &mut summary)?,
+        None => false,
+    };
     finish(options, &input, head, out, &done, table_changed, &mut summary)?;
     summary.records_in = done.records_in;
     summary.records_out = done.records_out;
     Ok(summary)
+}
+
+/// The stage that the options ask for.
+fn build_ids(options: &Options, input: &Recording) -> Result<Option<BuildIds>> {
+    let Some(style) = options.style else { return Ok(None) };
+    let ids = Ids::new(IdsOptions {
+        known: options.known_build_ids.clone(),
+        symfs: options.symfs.clone(),
+        buildid_dir: options.buildid_dir.clone(),
+        force: options.force,
+        recorded_at: input.identity.and_then(|i| i.modified),
+    })?;
+    Ok(Some(BuildIds::new(style, ids)))
+}
+
+/// Puts the ids into the table, where the style does, and into the summary. Whether the table changed.
+fn tell_ids(stage: &BuildIds, head: &mut Head, summary: &mut Summary) -> Result<bool> {
+    let ids = stage.ids();
+    summary.dsos_hit = ids.asked();
+    summary.ids_injected = ids.injected();
+    summary.ids_missing = ids
+        .missing()
+        .map(|(name, reason)| (String::from_utf8_lossy(name).into_owned(), reason.key(), reason.to_string()))
+        .collect();
+    summary.warnings.extend(ids.warnings());
+    let entries = ids.table();
+    if !stage.fills_table() || entries.is_empty() {
+        return Ok(false);
+    }
+    let old = head.header.feature(Feature::BUILD_ID);
+    let table = merged_table(head.header.order, old, &entries)?;
+    if old == Some(&table) {
+        return Ok(false);
+    }
+    head.header.set_feature(Feature::BUILD_ID, table);
+    Ok(true)
 }
 
 /// Writes what follows the records, and makes the output visible.

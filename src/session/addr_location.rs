@@ -28,6 +28,12 @@ impl View<'_> {
         }
     }
 
+    /// Versions of the kernel's and the user's maps, the latter 0 without a process, to key what is remembered of them.
+    #[inline]
+    pub fn epochs(&self) -> (u64, u64) {
+        (self.kernel.epoch(), self.user.as_ref().map_or(0, |user| user.epoch()))
+    }
+
     /// The map of an address of this cpumode.
     #[inline]
     pub fn find(&mut self, cpumode: CpuMode, ip: u64) -> Option<Found<'_>> {

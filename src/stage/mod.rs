@@ -1,5 +1,6 @@
 //! Stages: what is done to records, and the pipeline that does it.
 
+pub mod build_ids;
 mod counts;
 mod edits;
 mod pipeline;
@@ -11,6 +12,7 @@ pub use pipeline::{Finished, HeadRecords, Pipeline};
 use crate::error::Result;
 use crate::event::Record;
 use crate::evlist::Evlist;
+use crate::header::Header;
 
 /// In which order a stage must see records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +65,12 @@ pub trait Stage {
     /// In which order it must see records.
     fn order(&self) -> Order;
 
+    /// Called before the first record, with what the recording says about itself so far.
+    fn begin(&mut self, header: &Header) -> Result<()>;
+
     /// Looks at one record. Kernel records come in the stage's order; perf's own records come as they are read.
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict>;
+
+    /// A round of the input is over: what ended before it can be forgotten.
+    fn round(&mut self) {}
 }

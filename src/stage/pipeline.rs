@@ -9,6 +9,7 @@ use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, begin_record, finish_record, type_and_size, user};
 use crate::evlist::Evlist;
+use crate::header::Header;
 use crate::ordered_events::{OrderedEvents, is_side_band};
 use crate::reader::{Block, Source, cut_off, is_compressed, is_perf_talking, too_small};
 use crate::writer::Sink;
@@ -26,6 +27,9 @@ pub trait HeadRecords {
 
     /// Takes the payload of the last such record, in pieces.
     fn payload(&mut self, piece: &[u8]) -> Result<()>;
+
+    /// What the recording has said about itself so far.
+    fn header(&self) -> &Header;
 
     /// Called once, before anything is sent to the sink: what goes in front of the records.
     fn front(&mut self) -> Result<Vec<u8>>;
@@ -300,6 +304,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
 
     fn start(&mut self) -> Result<()> {
         self.started = true;
+        if let Some(stage) = &mut self.stage {
+            stage.begin(self.head.header())?;
+        }
         let front = self.head.front()?;
         self.sink.front(&front)
     }
@@ -343,6 +350,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                     self.flush(limit)?;
                     let frontier = self.queue.as_ref().and_then(OrderedEvents::frontier);
                     self.emit(Some(frontier.unwrap_or(record.pos + size as u64)))?;
+                    if let Some(stage) = &mut self.stage {
+                        stage.round();
+                    }
                 }
             }
             RecordType::HEADER_ATTR | RecordType::HEADER_FEATURE | RecordType::HEADER_TRACING_DATA => {
@@ -407,6 +417,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         // Records of the same time as the horizon may still come from another part.
         self.flush(horizon.saturating_sub(1))?;
         let frontier = self.queue.as_ref().and_then(OrderedEvents::frontier);
+        if let Some(stage) = &mut self.stage {
+            stage.round();
+        }
         if horizon > self.marked && latest > self.marked {
             self.marked = latest;
             let order = self.order;

@@ -147,6 +147,16 @@ impl MapArray {
         self.found(index)
     }
 
+    /// The lowest start and highest end of the maps that `wanted` picks, given each map and its hit flag.
+    pub fn bounds_where(&mut self, mut wanted: impl FnMut(&Map, bool) -> bool) -> Option<(u64, u64)> {
+        self.sort();
+        let picked = self.entries().iter().filter(|e| wanted(&e.map, e.hit));
+        picked.fold(None, |bounds, e| match bounds {
+            None => Some((e.start, e.end)),
+            Some((low, high)) => Some((low.min(e.start), high.max(e.end))),
+        })
+    }
+
     fn found(&self, index: usize) -> Option<Found<'_>> {
         self.entries().get(index).map(|e| Found { map: &e.map, index, hit: e.hit })
     }

@@ -1,0 +1,286 @@
+//! Which maps the addresses of samples lie in.
+//!
+//! Most addresses were seen before. What has been dealt with is remembered by page and address space, and for the
+//! kernel's text by range, so that a look-up is left only for the rest. For samples with a dumped stack, every word
+//! of it that points into an executable map counts, which is a safe superset of what unwinding would touch.
+
+use crate::abi::misc::{
+    CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_MAX,
+    CONTEXT_USER, CONTEXT_USER_DEFERRED, CpuMode,
+};
+use crate::abi::sample as s;
+use crate::bytes::ByteOrder;
+use crate::error::Result;
+use crate::event::mmap::PROT_EXEC;
+use crate::event::{Record, sample};
+use crate::evlist::SampleLayout;
+use crate::session::{MachinePid, Map, Session, View};
+
+use super::{BuildIds, Context, Style, is_32_bit_vdso};
+
+const PAGE: u32 = 12;
+const SLOTS: usize = 1 << 11;
+
+/// Addresses that need no further look.
+pub(super) struct Hits {
+    /// (page, epoch of the address space).
+    pages: Box<[(u64, u64)]>,
+    /// Start, end and epoch of the kernel map that was last dealt with.
+    kernel: (u64, u64, u64),
+    /// Maps met in the sample at hand that have not been dealt with: cpumode, index and map.
+    found: Vec<Hit>,
+}
+
+/// A map that a sample hit for the first time.
+pub(super) struct Hit {
+    pub mode: CpuMode,
+    pub map: std::sync::Arc<Map>,
+}
+
+impl Default for Hits {
+    fn default() -> Self {
+        Hits { pages: vec![(0, 0); SLOTS].into(), kernel: (1, 0, 0), found: Vec::new() }
+    }
+}
+
+impl Hits {
+    /// One address of a cpumode.
+    #[inline]
+    fn address(&mut self, view: &mut View<'_>, epochs: Epochs, mode: CpuMode, ip: u64, per_map: bool) {
+        let epoch = match mode {
+            CpuMode::Kernel => {
+                let (start, end, epoch) = self.kernel;
+                if start <= ip && ip < end && epoch == epochs.kernel {
+                    return;
+                }
+                epochs.kernel
+            }
+            CpuMode::User => epochs.user,
+            CpuMode::GuestKernel => epochs.kernel,
+            CpuMode::GuestUser => epochs.user,
+            _ => return,
+        };
+        let page = ip >> PAGE;
+        let slot = (page ^ epoch.wrapping_mul(0x9e37_79b9)) as usize % SLOTS;
+        if self.pages.get(slot) == Some(&(page, epoch)) {
+            return;
+        }
+        self.look_up(view, mode, ip, epoch, slot, per_map);
+    }
+
+    #[inline(never)]
+    fn look_up(
+        &mut self,
+        view: &mut View<'_>,
+        mode: CpuMode,
+        ip: u64,
+        epoch: u64,
+        slot: usize,
+        per_map: bool,
+    ) {
+        let Some(found) = view.find(mode, ip) else { return };
+        let (index, start, end) = (found.index, found.map.start(), found.map.end());
+        let new = if per_map { !found.hit } else { !found.map.dso().is_hit() };
+        if new && !is_32_bit_vdso(found.map.dso(), start) {
+            self.found.push(Hit { mode, map: found.map.clone() });
+            found.map.dso().mark_hit();
+        }
+        if new && per_map {
+            view.mark_hit(mode, index);
+        }
+        // Only a page that lies in the map as a whole says the same for all its addresses.
+        let page = ip >> PAGE;
+        let whole = start <= page << PAGE && (page << PAGE).saturating_add(1 << PAGE) <= end;
+        if whole && let Some(entry) = self.pages.get_mut(slot) {
+            *entry = (page, epoch);
+        }
+        if mode == CpuMode::Kernel {
+            self.kernel = (start, end, epoch);
+        }
+    }
+}
+
+/// Versions of the two address spaces of a sample, which key what is remembered.
+#[derive(Clone, Copy)]
+struct Epochs {
+    kernel: u64,
+    user: u64,
+}
+
+/// The cpumode that a context marker of a callchain announces.
+fn context_mode(marker: u64) -> CpuMode {
+    match marker {
+        CONTEXT_KERNEL => CpuMode::Kernel,
+        CONTEXT_USER => CpuMode::User,
+        CONTEXT_HV => CpuMode::Hypervisor,
+        CONTEXT_GUEST | CONTEXT_GUEST_KERNEL => CpuMode::GuestKernel,
+        CONTEXT_GUEST_USER => CpuMode::GuestUser,
+        _ => CpuMode::Unknown,
+    }
+}
+
+/// What of a sample is looked at.
+struct Looker<'h, 'v> {
+    hits: &'h mut Hits,
+    view: View<'v>,
+    epochs: Epochs,
+    per_map: bool,
+}
+
+impl<'h, 'v> Looker<'h, 'v> {
+    #[inline]
+    fn new(
+        hits: &'h mut Hits,
+        session: &'v mut Session,
+        machine: MachinePid,
+        pid: i32,
+        tid: i32,
+        per_map: bool,
+    ) -> Self {
+        let view = session.view(machine, pid, tid);
+        let epochs = view.epochs();
+        Looker { hits, view, epochs: Epochs { kernel: epochs.0, user: epochs.1 }, per_map }
+    }
+
+    #[inline]
+    fn address(&mut self, mode: CpuMode, ip: u64) {
+        self.hits.address(&mut self.view, self.epochs, mode, ip, self.per_map);
+    }
+
+    #[inline]
+    fn callchain(&mut self, mut mode: CpuMode, entries: &[u8], order: ByteOrder) {
+        let mut cookie = false;
+        for entry in entries.chunks_exact(8) {
+            let ip = order.u64(entry, 0).unwrap_or(0);
+            if cookie {
+                cookie = false;
+            } else if ip >= CONTEXT_MAX {
+                mode = context_mode(ip);
+                cookie = ip == CONTEXT_USER_DEFERRED;
+            } else {
+                self.address(mode, ip);
+            }
+        }
+    }
+
+    /// Words that may be return addresses.
+    fn words(&mut self, words: &[u8], order: ByteOrder) {
+        let Some(user) = self.view.maps(CpuMode::User) else { return };
+        let per_map = self.per_map;
+        let Some((low, high)) = user.bounds_where(|map, hit| {
+            let new = if per_map { !hit } else { !map.dso().is_hit() };
+            new && map.prot() & PROT_EXEC != 0
+        }) else {
+            return;
+        };
+        for word in words.chunks_exact(8) {
+            let ip = order.u64(word, 0).unwrap_or(0);
+            if low <= ip && ip < high {
+                let executable =
+                    self.view.find(CpuMode::User, ip).is_some_and(|f| f.map.prot() & PROT_EXEC != 0);
+                if executable {
+                    self.address(CpuMode::User, ip);
+                }
+            }
+        }
+    }
+}
+
+/// Fields, besides ip and callchain, that hold addresses of code.
+const MORE: u64 = s::BRANCH_STACK | s::REGS_USER | s::STACK_USER;
+
+impl BuildIds {
+    /// Marks what a sample hits, and puts what is new before it.
+    pub(super) fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
+        let evlist = cx.evlist;
+        let Some(layout) = evlist.layout_of_sample(record.bytes) else { return Ok(()) };
+        let order = record.order;
+        let word = |at: Option<usize>| at.and_then(|at| order.u64(record.bytes, at));
+        let id = |at: usize| order.u32(record.bytes, at).map_or(-1, u32::cast_signed);
+        let (pid, tid) = layout.tid.map_or((-1, -1), |at| (id(at), id(at + 4)));
+        let mode = record.cpumode();
+        let machine = self.session.machine_of(mode, None, pid);
+        let per_map = self.style == Style::Mmap2BuildIds;
+        let mut looker = Looker::new(&mut self.hits, &mut self.session, machine, pid, tid, per_map);
+        if let Some(ip) = word(layout.ip) {
+            looker.address(mode, ip);
+        }
+        if let Some(range) = sample::callchain(record, layout)? {
+            looker.callchain(mode, record.bytes.get(range).unwrap_or_default(), order);
+        }
+        if per_map && let Some(addr) = word(layout.addr) {
+            looker.address(looker.view.addr_cpumode(mode, addr), addr);
+        }
+        if layout.has(MORE) {
+            more(&mut looker, record, layout, mode)?;
+        }
+        if !self.hits.found.is_empty() {
+            self.put_found(record, layout, cx);
+        }
+        Ok(())
+    }
+
+    /// The user part of a callchain that came later (record type 22): u64 cookie, u64 count, the addresses.
+    pub(super) fn deferred(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
+        let Some(trailer) = cx.evlist.trailer_of(record.bytes) else { return Ok(()) };
+        let (body, tail) = record.split_trailer(trailer);
+        let order = record.order;
+        let id = |at: usize| order.u32(tail, at).map_or(-1, u32::cast_signed);
+        let (pid, tid) = trailer.tid.map_or((-1, -1), |at| (id(at), id(at + 4)));
+        let count = order.u64(body, 8).and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+        let entries = count.checked_mul(8).and_then(|n| body.get(16..16usize.checked_add(n)?));
+        let entries = entries.ok_or_else(|| record.error("callchain runs past the end of the record"))?;
+        let machine = self.session.machine_of(CpuMode::User, None, pid);
+        let per_map = self.style == Style::Mmap2BuildIds;
+        let mut looker = Looker::new(&mut self.hits, &mut self.session, machine, pid, tid, per_map);
+        looker.callchain(CpuMode::User, entries, order);
+        let found = std::mem::take(&mut self.hits.found);
+        for hit in found {
+            match self.style {
+                Style::Mmap2BuildIds => self.put_map(&hit, pid, tail, record, cx),
+                _ => self.announce(hit.map.dso(), record, cx),
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn put_found(&mut self, record: Record<'_>, layout: &SampleLayout, cx: &mut Context<'_>) {
+        let found = std::mem::take(&mut self.hits.found);
+        for hit in &found {
+            match self.style {
+                Style::Mmap2BuildIds => {
+                    let (pid, trailer) = super::maps::trailer_of_sample(record, layout, cx.evlist);
+                    self.put_map(hit, pid, &trailer, record, cx);
+                }
+                _ => self.announce(hit.map.dso(), record, cx),
+            }
+        }
+        self.hits.found = found;
+        self.hits.found.clear();
+    }
+}
+
+/// Branches, registers and stack.
+#[cold]
+#[inline(never)]
+fn more(looker: &mut Looker<'_, '_>, record: Record<'_>, layout: &SampleLayout, mode: CpuMode) -> Result<()> {
+    let fields = sample::fields(record, layout)?;
+    let bytes = |range: std::ops::Range<usize>| record.bytes.get(range).unwrap_or_default();
+    if let Some(range) = fields.branches {
+        for branch in bytes(range).chunks_exact(24) {
+            for at in [0, 8] {
+                let ip = record.order.u64(branch, at).unwrap_or(0);
+                let side = looker.view.addr_cpumode(mode, ip);
+                looker.address(side, ip);
+            }
+        }
+    }
+    if let Some(stack) = fields.stack_user.filter(|s| !s.is_empty()) {
+        if let Some((_, regs)) = fields.regs_user {
+            looker.words(bytes(regs), record.order);
+        }
+        looker.words(bytes(stack), record.order);
+    }
+    Ok(())
+}

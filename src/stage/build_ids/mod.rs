@@ -1,0 +1,234 @@
+//! Build-ids: as records of their own, or within the records of maps.
+//!
+//! The four styles differ in when a DSO gets its id and where it is put:
+//!
+//! | style | when | where |
+//! |---|---|---|
+//! | [`Style::BuildIds`] | a sample hits it | a HEADER_BUILD_ID record before the sample, and the table |
+//! | [`Style::BuildIdAll`] | it is mapped | the same before the record of the map |
+//! | [`Style::Mmap2BuildIds`] | a sample hits a map of it | a MMAP2 before the sample; all other maps are dropped |
+//! | [`Style::Mmap2BuildIdAll`] | it is mapped | in the map's own record, which becomes a MMAP2 |
+
+mod hits;
+mod ids;
+mod maps;
+
+use rustc_hash::FxHashSet;
+
+pub use ids::{Ids, IdsOptions};
+
+use hits::Hits;
+
+use super::{Context, Order, Stage, Verdict};
+use crate::abi::feature::Feature;
+use crate::abi::misc::CpuMode;
+use crate::abi::record::RecordType;
+use crate::error::Result;
+use crate::event::ksymbol::Ksymbol;
+use crate::event::mmap::Mmap;
+use crate::event::task::{Comm, Fork, Namespaces};
+use crate::event::{Record, user};
+use crate::header::Header;
+use crate::header::features::build_ids::{BuildIdEntry, BuildIdTable};
+use crate::session::{Arch, Dso, DsoKind, HOST, MachinePid, Session};
+
+/// How build-ids are put into the recording; one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// HEADER_BUILD_ID records and the table, of DSOs that samples hit.
+    BuildIds,
+    /// The same of every mapped DSO.
+    BuildIdAll,
+    /// One MMAP2 with build-id for each map that samples hit; all other maps are dropped.
+    Mmap2BuildIds,
+    /// Every map as a MMAP2 with build-id.
+    Mmap2BuildIdAll,
+}
+
+/// Addresses below this can't be of a 64-bit process's vdso.
+const VDSO_64_FROM: u64 = 1 << 32;
+
+/// The stage.
+pub struct BuildIds {
+    style: Style,
+    session: Session,
+    ids: Ids,
+    hits: Hits,
+    /// (machine, name) of DSOs that a HEADER_BUILD_ID record of the stream tells of.
+    announced: FxHashSet<(MachinePid, Box<[u8]>)>,
+    /// Machines whose kernel map has been given, where maps are given when hit.
+    kernels: FxHashSet<MachinePid>,
+}
+
+impl BuildIds {
+    /// A stage of a style.
+    pub fn new(style: Style, ids: Ids) -> Self {
+        BuildIds {
+            style,
+            session: Session::new(Arch::from_name("")),
+            ids,
+            hits: Hits::default(),
+            announced: FxHashSet::default(),
+            kernels: FxHashSet::default(),
+        }
+    }
+
+    /// What came of the ids, for the summary and the table.
+    pub fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    /// Whether the BUILD_ID section gets the injected ids.
+    pub fn fills_table(&self) -> bool {
+        matches!(self.style, Style::BuildIds | Style::BuildIdAll)
+    }
+
+    fn machine(&self, mode: CpuMode, pid: i32) -> MachinePid {
+        self.session.machine_of(mode, None, pid)
+    }
+
+    /// MMAP or MMAP2.
+    fn map(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+        let Some(trailer) = cx.evlist.trailer_of(record.bytes) else { return Ok(Verdict::Keep) };
+        let mmap = Mmap::parse(record, trailer)?;
+        let machine = self.machine(record.cpumode(), mmap.pid);
+        match self.style {
+            Style::BuildIds => {
+                self.session.mmap(machine, &mmap);
+                Ok(Verdict::Keep)
+            }
+            Style::Mmap2BuildIds => {
+                self.session.mmap(machine, &mmap);
+                if matches!(record.cpumode(), CpuMode::Kernel | CpuMode::GuestKernel) {
+                    self.kernels.remove(&machine);
+                }
+                Ok(Verdict::Drop)
+            }
+            Style::BuildIdAll => {
+                let dso = self.session.dso_of(machine, &mmap);
+                if is_32_bit_vdso(dso, mmap.start) || !dso.mark_hit() {
+                    return Ok(Verdict::Keep);
+                }
+                let dso = dso.clone();
+                self.announce(&dso, record, cx);
+                Ok(Verdict::Keep)
+            }
+            Style::Mmap2BuildIdAll => Ok(self.map_with_id(record, &mmap, machine, cx)),
+        }
+    }
+
+    /// Puts a HEADER_BUILD_ID record for the DSO before the record at hand, if its id can be had.
+    fn announce(&mut self, dso: &Dso, record: Record<'_>, cx: &mut Context<'_>) {
+        let Some(id) = self.ids.of(dso, &self.session) else { return };
+        let machine = dso.machine();
+        if self.announced.contains(&(machine, Box::from(dso.name()))) {
+            self.ids.was_announced(dso);
+            return;
+        }
+        let (order, misc, name) = (record.order, dso.cpumode().bits(), dso.name());
+        cx.insert_before(|out, counts| {
+            if user::encode_build_id(out, order, misc, machine, &id, name).is_some() {
+                counts.add(RecordType::HEADER_BUILD_ID);
+            }
+        });
+        self.announced.insert((machine, Box::from(name)));
+    }
+
+    /// Records that change the session, other than maps.
+    fn side_band(&mut self, record: Record<'_>, cx: &Context<'_>) -> Result<()> {
+        let none = Default::default();
+        let trailer = cx.evlist.trailer_of(record.bytes).unwrap_or(&none);
+        let mode = record.cpumode();
+        match record.ty() {
+            RecordType::COMM => {
+                let comm = Comm::parse(record, trailer)?;
+                let machine = self.machine(mode, comm.pid);
+                self.session.comm(machine, &comm);
+            }
+            RecordType::FORK => {
+                let fork = Fork::parse(record)?;
+                let machine = self.machine(mode, fork.pid);
+                self.session.fork(machine, &fork);
+            }
+            RecordType::EXIT => {
+                let exit = Fork::parse(record)?;
+                let machine = self.machine(mode, exit.pid);
+                self.session.exit(machine, &exit);
+            }
+            RecordType::NAMESPACES => {
+                let namespaces = Namespaces::parse(record, trailer)?;
+                let machine = self.machine(mode, namespaces.pid);
+                self.session.namespaces(machine, &namespaces);
+            }
+            RecordType::KSYMBOL => {
+                let ksymbol = Ksymbol::parse(record, trailer)?;
+                let machine = self.machine(mode, -1);
+                self.session.ksymbol(machine, &ksymbol);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A HEADER_BUILD_ID record of the stream: its DSO needs no other.
+    fn recorded_id(&mut self, record: Record<'_>) {
+        if let Some(entry) = BuildIdEntry::from_record(record.bytes, record.order)
+            && self.ids.add_recorded(&entry)
+        {
+            let machine = if entry.pid <= 0 && !is_guest(entry.cpumode()) { HOST } else { entry.pid };
+            self.announced.insert((machine, Box::from(entry.filename)));
+        }
+    }
+}
+
+/// Whether a cpumode is a guest's.
+fn is_guest(mode: CpuMode) -> bool {
+    matches!(mode, CpuMode::GuestKernel | CpuMode::GuestUser)
+}
+
+/// A 32-bit process's vdso goes by the same name as the 64-bit one's, whose id it must not get.
+fn is_32_bit_vdso(dso: &Dso, start: u64) -> bool {
+    dso.kind() == DsoKind::Vdso && start < VDSO_64_FROM
+}
+
+impl Stage for BuildIds {
+    fn order(&self) -> Order {
+        match self.style {
+            Style::BuildIds | Style::Mmap2BuildIds => Order::SideBand,
+            Style::BuildIdAll | Style::Mmap2BuildIdAll => Order::File,
+        }
+    }
+
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        let arch = header.string_feature(Feature::ARCH).unwrap_or_default();
+        self.session.set_arch(Arch::from_name(&String::from_utf8_lossy(arch)));
+        self.ids.set_host(header);
+        if let Some(section) = header.feature(Feature::BUILD_ID) {
+            for entry in &BuildIdTable::parse(section, header.order).entries {
+                self.ids.add_recorded(entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+        match record.ty() {
+            RecordType::SAMPLE if self.order() == Order::SideBand => self.sample(record, cx)?,
+            RecordType::CALLCHAIN_DEFERRED if self.order() == Order::SideBand => self.deferred(record, cx)?,
+            RecordType::MMAP | RecordType::MMAP2 => return self.map(record, cx),
+            RecordType::NAMESPACES => self.side_band(record, cx)?,
+            RecordType::COMM | RecordType::FORK | RecordType::EXIT | RecordType::KSYMBOL
+                if self.order() == Order::SideBand =>
+            {
+                self.side_band(record, cx)?;
+            }
+            RecordType::HEADER_BUILD_ID => self.recorded_id(record),
+            _ => {}
+        }
+        Ok(Verdict::Keep)
+    }
+
+    fn round(&mut self) {
+        self.session.round();
+    }
+}
