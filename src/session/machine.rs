@@ -245,6 +245,8 @@ impl Machine {
         let map = Arc::new(Map::with_mapping(extent, Arc::clone(dso), mmap.prot, mmap.flags, mapping));
         match mapping {
             Mapping::Identity => self.set_kernel_map(map),
+            // Where `kptr_restrict` hides addresses, modules lie at 0 with lengths that mean nothing.
+            Mapping::File if extent.start == 0 => {}
             Mapping::File => self.kernel_maps.get_mut().fixup_overlap_and_insert(map),
         }
         dso

@@ -76,6 +76,9 @@ fn a_kernel_of_unknown_range_lies_under_its_modules() {
     s.mmap(HOST, &module);
     assert_eq!(at(&mut s, 1, CpuMode::Kernel, 0xffff_ffff_c000_0fff), some("[nf]", 0xfff));
     assert_eq!(at(&mut s, 1, CpuMode::Kernel, 0xffff_ffff_c000_1000).unwrap().0, "[kernel.kallsyms]");
+    // A module of unknown range takes nothing from the kernel.
+    s.mmap(HOST, &record(KERNEL, -1, (0, u64::MAX), 0, b"/lib/modules/3/pata_acpi.ko"));
+    assert_eq!(at(&mut s, 1, CpuMode::Kernel, 0xffff_ffff_8109_981c).unwrap().0, "[kernel.kallsyms]");
     // A second map of the kernel replaces the first, also where modules had cut it; the modules stay.
     s.mmap(HOST, &record(KERNEL, -1, (0xffff_ffff_8000_0000, u64::MAX), 8, b"[kernel.kallsyms]_stext"));
     assert_eq!(at(&mut s, 1, CpuMode::Kernel, 0x1000), None);
@@ -87,7 +90,7 @@ fn a_kernel_of_unknown_range_lies_under_its_modules() {
     let name = b"__entry_SYSCALL_64_trampoline";
     s.mmap(HOST, &record(KERNEL, -1, (trampoline, 0x1000), 0x8000, name));
     assert_eq!(at(&mut s, 1, CpuMode::Kernel, trampoline + 4), some("[kernel.kallsyms]", 0x8004));
-    assert_eq!(s.dsos().len(), 2);
+    assert_eq!(s.dsos().len(), 3);
 }
 
 #[test]
