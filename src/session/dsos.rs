@@ -39,7 +39,8 @@ pub struct Dsos {
 const RECENT_BITS: u32 = 12;
 
 struct Slot {
-    dso: Arc<Dso>,
+    // None once `shrink` let go of it; its id is not given again.
+    dso: Option<Arc<Dso>>,
     next: Option<u32>,
     next_of_name: Option<u32>,
 }
@@ -77,51 +78,47 @@ impl Dsos {
     /// The DSO of `key`, made if it is new; `pid` is the process that has it mapped, or -1.
     pub fn intern(&mut self, key: &DsoKey<'_>, pid: i32) -> &Arc<Dso> {
         let recent = recent_index(key);
-        if let Some(&index) = self.recent.get(recent)
-            && let Some(slot) = self.all.get(index as usize)
-            && key.is_of(&slot.dso)
-        {
-            // Looked up once more, as a reference that is returned from here would borrow on to the end.
-            return &self.all[index as usize].dso;
-        }
-        let hash = hash_of(key);
-        let head = self.by_key.get(&hash).copied();
-        let index = match self.in_chain(head, key) {
-            Some(index) => index,
-            None => self.push(key, pid, hash, head),
-        };
-        self.recent.resize(1 << RECENT_BITS, u32::MAX);
-        self.recent[recent] = index as u32;
-        &self.all[index].dso
-    }
-
-    fn in_chain(&self, head: Option<u32>, key: &DsoKey<'_>) -> Option<usize> {
-        let mut next = head;
-        while let Some(index) = next {
-            let slot = self.all.get(index as usize)?;
-            if key.is_of(&slot.dso) {
-                return Some(index as usize);
+        let index = match self.recent.get(recent) {
+            Some(&index) if self.at(index).is_some_and(|dso| key.is_of(dso)) => index,
+            _ => {
+                let hash = hash_of(key);
+                let head = self.by_key.get(&hash).copied();
+                let index = self.in_chain(head, key).unwrap_or_else(|| self.push(key, hash, head));
+                self.recent.resize(1 << RECENT_BITS, u32::MAX);
+                self.recent[recent] = index;
+                index
             }
-            next = slot.next;
-        }
-        None
+        };
+        self.all[index as usize].dso.get_or_insert_with(|| {
+            let id = DsoId(index);
+            Arc::new(Dso::new(id, key.machine, key.name, key.kind, key.identity, pid))
+        })
     }
 
+    fn at(&self, index: u32) -> Option<&Arc<Dso>> {
+        self.all.get(index as usize)?.dso.as_ref()
+    }
+
+    fn in_chain(&self, head: Option<u32>, key: &DsoKey<'_>) -> Option<u32> {
+        let next = |&index: &u32| self.all.get(index as usize)?.next;
+        let mut chain = std::iter::successors(head, next);
+        chain.find(|&index| self.at(index).is_some_and(|dso| key.is_of(dso)))
+    }
+
+    /// A slot whose DSO is yet to be made.
     #[cold]
-    fn push(&mut self, key: &DsoKey<'_>, pid: i32, hash: u64, next: Option<u32>) -> usize {
-        let index = self.all.len();
+    fn push(&mut self, key: &DsoKey<'_>, hash: u64, next: Option<u32>) -> u32 {
         // A DSO comes from a record of at least 40 bytes, so a u32 holds any count that fits in memory.
-        let id = index as u32;
-        let dso = Dso::new(DsoId(id), key.machine, key.name, key.kind, key.identity, pid);
-        self.by_key.insert(hash, id);
-        let next_of_name = self.by_name.insert(hash_of(key.name), id);
-        self.all.push(Slot { dso: Arc::new(dso), next, next_of_name });
+        let index = self.all.len() as u32;
+        self.by_key.insert(hash, index);
+        let next_of_name = self.by_name.insert(hash_of(key.name), index);
+        self.all.push(Slot { dso: None, next, next_of_name });
         index
     }
 
     /// The DSO of an id of this session.
     pub fn get(&self, id: DsoId) -> Option<&Arc<Dso>> {
-        self.all.get(id.0 as usize).map(|slot| &slot.dso)
+        self.at(id.0)
     }
 
     /// Every DSO whose recorded name is `name`, the latest first.
@@ -129,23 +126,33 @@ impl Dsos {
         let slot = |index: Option<u32>| self.all.get(index? as usize);
         let head = slot(self.by_name.get(&hash_of(name)).copied());
         std::iter::successors(head, move |s| slot(s.next_of_name))
-            .map(|s| &s.dso)
+            .filter_map(|s| s.dso.as_ref())
             .filter(move |dso| dso.name() == name)
     }
 
     /// All of them in order of first appearance.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Dso>> {
-        self.all.iter().map(|slot| &slot.dso)
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Dso>> {
+        self.all.iter().filter_map(|slot| slot.dso.as_ref())
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.iter().count()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.iter().next().is_none()
+    }
+
+    /// Lets go of the DSOs that nobody else holds, unless a sample touched them, and of spare capacity. If such a DSO
+    /// comes again it is another one, with another id.
+    pub fn shrink(&mut self) {
+        for slot in &mut self.all {
+            slot.dso.take_if(|dso| Arc::strong_count(dso) == 1 && !dso.is_hit());
+        }
+        self.all.shrink_to_fit();
+        self.recent = Vec::new();
     }
 }
 
@@ -187,6 +194,20 @@ mod tests {
         assert_eq!(dsos.named(b"/b").map(|dso| dso.id().0).collect::<Vec<_>>(), [6, 2]);
         assert_eq!(dsos.get(DsoId(4)).unwrap().build_id(), BuildId::from_bytes(&[1; 20]));
         assert!(dsos.get(DsoId(99)).is_none());
+    }
+
+    #[test]
+    fn shrinking_lets_go_of_what_nobody_holds() {
+        let mut dsos = Dsos::default();
+        let held = Arc::clone(dsos.intern(&key(b"/held", Identity::Name), 1));
+        dsos.intern(&key(b"/hit", Identity::Name), 1).mark_hit();
+        dsos.intern(&key(b"/gone", Identity::Name), 1);
+        dsos.shrink();
+        assert_eq!(dsos.iter().map(|dso| dso.name()).collect::<Vec<_>>(), [&b"/held"[..], b"/hit"]);
+        assert!(Arc::ptr_eq(dsos.intern(&key(b"/held", Identity::Name), 1), &held));
+        assert_eq!(dsos.named(b"/gone").count(), 0);
+        assert_eq!(dsos.intern(&key(b"/gone", Identity::Name), 1).id(), DsoId(3));
+        assert_eq!((dsos.named(b"/gone").count(), dsos.len()), (1, 3));
     }
 
     #[test]

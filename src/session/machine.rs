@@ -252,6 +252,12 @@ impl Machine {
         dso
     }
 
+    /// Lets go of what can be had again: see [`Session::shrink`](super::Session::shrink).
+    pub fn shrink(&mut self) {
+        self.kernel_maps.get_mut().shrink();
+        self.threads.shrink();
+    }
+
     /// Gives the kernel's text a new range. Modules that lie in it stay.
     pub fn set_kernel_map(&mut self, map: Arc<Map>) {
         let maps = self.kernel_maps.get_mut();

@@ -58,6 +58,11 @@ impl Machines {
         std::iter::once(&mut self.host).chain(self.guests.values_mut())
     }
 
+    /// Lets go of what can be had again: see [`Session::shrink`](super::Session::shrink).
+    pub fn shrink(&mut self) {
+        self.iter_mut().for_each(Machine::shrink);
+    }
+
     /// The machine that a record is of: the host, unless its cpumode is a guest's. The guest is the one that the id
     /// table names (`machine_pid`), else the one that the process `pid` runs, else the default one.
     #[inline]

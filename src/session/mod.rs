@@ -140,6 +140,13 @@ impl Session {
         self.machines.iter_mut().for_each(|machine| machine.threads_mut().round());
     }
 
+    /// Lets go of memory that can be had again: indexes by name, spare capacity, exited threads whose round is over, and
+    /// then the DSOs that nobody holds and no sample touched.
+    pub fn shrink(&mut self) {
+        self.machines.shrink();
+        self.dsos.shrink();
+    }
+
     /// Runs `load` for every kernel map of every machine on up to `threads` threads, outside any lock. To be done
     /// before the first record by whoever may resolve kernel addresses: see [`Maps::load_maps`].
     pub fn load_maps(&self, threads: usize, load: impl Fn(&Machine, &Arc<Map>) + Sync) {

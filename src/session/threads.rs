@@ -238,6 +238,18 @@ impl Threads {
         }
     }
 
+    /// Lets go of exited threads whose round is over, of indexes, and of spare capacity.
+    pub fn shrink(&mut self) {
+        while self.exited.front().is_some_and(|e| e.round < self.round) {
+            self.forget_first();
+        }
+        for space in &mut self.spaces {
+            space.maps.get_mut().shrink();
+        }
+        self.by_tid.shrink_to_fit();
+        self.exited.shrink_to_fit();
+    }
+
     fn forget_first(&mut self) {
         let Some(Exited { tid, serial, .. }) = self.exited.pop_front() else { return };
         let Some(&Thread { pid, space, .. }) = self.by_tid.get(&tid).filter(|t| t.serial == serial) else {
@@ -352,6 +364,7 @@ mod tests {
         }
         assert_eq!(maps_of(&mut threads, 10, 10), Some(1), "a thread of it still runs");
         threads.exit(10, 11);
+        threads.shrink();
         threads.round();
         assert_eq!(maps_of(&mut threads, 10, 11), Some(1), "late records");
         threads.round();

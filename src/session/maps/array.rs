@@ -304,6 +304,17 @@ impl MapArray {
         self.sort();
     }
 
+    /// Lets go of the index by name and of spare capacity.
+    pub fn shrink(&mut self) {
+        self.sort();
+        self.by_name = None;
+        self.tail = Vec::new();
+        // What a fork shares is not worth a copy.
+        if let Some(sorted) = self.sorted.as_mut().and_then(Arc::get_mut) {
+            sorted.entries.shrink_to_fit();
+        }
+    }
+
     /// How many maps there are.
     pub fn len(&mut self) -> usize {
         self.sort();

@@ -143,6 +143,11 @@ impl Maps {
         self.ask_sorted(|a| a.iter_sorted().map(|f| Arc::clone(f.map)).collect())
     }
 
+    /// See [`MapArray::shrink`].
+    pub fn shrink(&self) {
+        self.write().shrink();
+    }
+
     /// Whether both hold the same maps: the same handles, as a fork and its parent do.
     pub fn equal(&self, other: &Maps) -> bool {
         let (ours, theirs) = (self.handles(), other.handles());
