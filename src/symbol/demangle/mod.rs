@@ -3,6 +3,7 @@
 //! Each language is tried only where its prefix, or for Java its closing parenthesis, is there: most symbols
 //! of C programs are told apart by two bytes.
 
+mod cxx;
 mod java;
 mod ocaml;
 mod output;
@@ -37,19 +38,49 @@ pub fn demangle(name: &[u8], how: Demangle) -> Option<String> {
 /// Rust first, since its older mangling is also valid C++.
 fn mangled(name: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(name).ok()?;
-    if let Ok(rust) = rustc_demangle::try_demangle(text) {
+    if (!text.contains("_ZN") || has_rust_hash(name))
+        && let Ok(rust) = rustc_demangle::try_demangle(text)
+    {
         return Bounded::format(format_args!("{rust:#}"));
     }
-    cxx(name)
+    cxx::demangle(name)
 }
 
-fn cxx(name: &[u8]) -> Option<String> {
-    if !name.starts_with(b"_Z") && !name.starts_with(b"___Z") {
-        return None;
+/// Whether a name ends, but for suffixes, as the older Rust mangling does: in a hash. Without one it is C++.
+fn has_rust_hash(name: &[u8]) -> bool {
+    let end = name.iter().position(|&b| b == b'.').unwrap_or(name.len());
+    let hash = name
+        .get(..end)
+        .and_then(|name| name.strip_suffix(b"E"))
+        .and_then(|name| name.split_last_chunk::<19>());
+    hash.is_some_and(|(_, hash)| {
+        hash.strip_prefix(b"17h").is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_by_its_prefix() {
+        let cases = [
+            ("main", None),
+            ("_Z4leafi", Some("leaf(int)")),
+            ("_ZNK2ns3FooIlEcvbEv", Some("ns::Foo<long>::operator bool() const")),
+            ("_ZN1r4main17h4d61d863015b0077E", Some("r::main")),
+            ("_ZN1r4main28_$u7b$$u7b$closure$u7d$$u7d$17h4d61d863015b0077E", Some("r::main::{{closure}}")),
+            ("_ZN1r4main17h4d61d863015b0077E.llvm.123", Some("r::main")),
+            ("_RNvCs6GmmlP4bgsG_1r4main", Some("r::main")),
+            ("_RINvCs6GmmlP4bgsG_1r4closNCNvB2_4main0EB2_", Some("r::clos::<r::main::{closure#0}>")),
+            ("camlStdlib__List__map_1", Some("Stdlib.List.map_1")),
+            ("Ljava/lang/Object;wait(J)V", Some("java.lang.Object.wait(long)")),
+            ("_Znotmangled", None),
+            ("_R", None),
+        ];
+        for (name, want) in cases {
+            assert_eq!(demangle(name.as_bytes(), Demangle::Yes).as_deref(), want, "{name}");
+            assert_eq!(demangle(name.as_bytes(), Demangle::No), None);
+        }
     }
-    let symbol = cpp_demangle::Symbol::new(name).ok()?;
-    let mut out = Bounded::default();
-    let options = cpp_demangle::DemangleOptions::new();
-    symbol.structured_demangle(&mut out, &options).ok()?;
-    out.finish()
 }
