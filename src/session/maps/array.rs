@@ -1,9 +1,9 @@
 //! The maps of one address space, for one owner: lazily sorted, shared with forks until changed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::sorted::{Entry, Sorted};
+use super::version::Version;
 use crate::session::map::{Extent, Map};
 
 /// Below this many, maps that wait are put in their places one by one rather than all at once.
@@ -34,8 +34,8 @@ pub struct MapArray {
     tail: Vec<Entry>,
     by_name: Option<Vec<u32>>,
     last_found: usize,
-    // 0 stands for "a new one, once somebody asks", which spares inserts the shared counter.
-    epoch: AtomicU64,
+    epoch: Version,
+    contents: Version,
 }
 
 impl MapArray {
@@ -44,7 +44,8 @@ impl MapArray {
     }
 
     fn changed(&mut self) {
-        *self.epoch.get_mut() = 0;
+        self.epoch.renew();
+        self.contents.renew();
         self.by_name = None;
     }
 
@@ -277,24 +278,25 @@ impl MapArray {
 
     /// Takes over the maps of the address space that this one forks from, in O(1); over any that are here.
     pub fn copy_from(&mut self, parent: &mut MapArray) {
-        let (Some(sorted), epoch) = parent.share() else { return };
-        self.take_over(sorted, epoch);
+        let (Some(sorted), contents) = parent.share() else { return };
+        self.take_over(sorted, contents);
     }
 
-    /// The sorted array and its epoch, to be shared.
+    /// The sorted array and the number of its contents, to be shared.
     pub(super) fn share(&mut self) -> (Option<Arc<Sorted>>, u64) {
         self.sort();
         if let Some(sorted) = self.sorted.as_mut().filter(|s| !s.forked) {
             Arc::make_mut(sorted).forked = true;
         }
-        (self.sorted.clone(), self.epoch())
+        (self.sorted.clone(), self.contents())
     }
 
-    pub(super) fn take_over(&mut self, sorted: Arc<Sorted>, epoch: u64) {
+    pub(super) fn take_over(&mut self, sorted: Arc<Sorted>, contents: u64) {
         if self.is_empty() {
             self.sorted = Some(sorted);
             self.by_name = None;
-            *self.epoch.get_mut() = epoch;
+            self.epoch.renew();
+            self.contents.set(contents);
             return;
         }
         self.changed();
@@ -338,17 +340,15 @@ impl MapArray {
         entries.map(|(index, e)| Found { map: &e.map, index, hit: e.hit })
     }
 
-    /// A number that stands for this very set of maps: whenever a map comes, goes or moves it becomes one that was
-    /// never used before. A fork keeps its parent's until either changes. Never 0.
+    /// A number that stands for this address space with this very set of maps: whenever a map comes, goes or moves it
+    /// becomes one that no address space had before. Never 0.
     pub fn epoch(&self) -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        match self.epoch.load(Relaxed) {
-            0 => {
-                let new = NEXT.fetch_add(1, Relaxed);
-                // Of racing readers the first one's number counts.
-                self.epoch.compare_exchange(0, new, Relaxed, Relaxed).map_or_else(|set| set, |_| new)
-            }
-            set => set,
-        }
+        self.epoch.get()
+    }
+
+    /// As [`MapArray::epoch`], but a fork keeps its parent's number until either changes: for what follows from the maps
+    /// alone, such as an unwinder, and not from their hit flags.
+    pub fn contents(&self) -> u64 {
+        self.contents.get()
     }
 }

@@ -4,6 +4,7 @@ mod array;
 mod sorted;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -82,6 +83,11 @@ impl Maps {
         self.read().epoch()
     }
 
+    /// See [`MapArray::contents`].
+    pub fn contents(&self) -> u64 {
+        self.read().contents()
+    }
+
     /// See [`MapArray::insert`].
     pub fn insert(&self, map: Arc<Map>) {
         self.write().insert(map);
@@ -158,8 +164,8 @@ impl Maps {
     pub fn copy_from(&self, parent: &Maps) {
         self.set_e_machine(parent.e_machine());
         let shared = parent.write().share();
-        if let (Some(sorted), epoch) = shared {
-            self.write().take_over(sorted, epoch);
+        if let (Some(sorted), contents) = shared {
+            self.write().take_over(sorted, contents);
         }
     }
 

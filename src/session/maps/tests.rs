@@ -269,12 +269,13 @@ fn a_fork_shares_until_either_changes() {
     parent.insert(map(0, 16, &file));
     parent.insert(map(32, 48, &file));
     child.copy_from(&parent);
-    assert!(child.equal(&parent) && child.epoch() == parent.epoch() && child.e_machine() == 62);
+    assert!(child.equal(&parent) && child.contents() == parent.contents() && child.e_machine() == 62);
+    assert_ne!(child.epoch(), parent.epoch());
 
-    let before = child.epoch();
+    let before = child.contents();
     child.fixup_overlap_and_insert(map(8, 40, &file));
-    assert_ne!(child.epoch(), before);
-    assert_eq!((parent.epoch(), parent.len(), child.len()), (before, 2, 3));
+    assert_ne!(child.contents(), before);
+    assert_eq!((parent.contents(), parent.len(), child.len()), (before, 2, 3));
     assert_eq!(parent.find(8).unwrap().end(), 16);
 
     // A map that both hold moves in one of them only.
@@ -292,9 +293,9 @@ fn epochs_change_with_the_set_of_maps_and_only_then() {
     let maps = Maps::new();
     let mut seen = vec![maps.epoch()];
     let mut changed = |maps: &Maps| {
-        let epoch = maps.epoch();
-        assert!(epoch != 0 && !seen.contains(&epoch));
-        seen.push(epoch);
+        let now = [maps.epoch(), maps.contents()];
+        assert!(now.iter().all(|number| *number != 0 && !seen.contains(number)));
+        seen.extend(now);
     };
     maps.insert(map(0, 16, &file));
     changed(&maps);
