@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::LoadError;
+use super::handle::FileHandle;
 
 /// Longest name that is read. Names beyond it are cut.
 pub const MAX_NAME: usize = 1 << 20;
@@ -25,18 +25,15 @@ pub struct ImageFile {
 
 #[derive(Clone)]
 enum Bytes {
-    File(Arc<File>),
+    File(Arc<FileHandle>),
     Memory(Arc<[u8]>),
 }
 
 impl ImageFile {
     /// Opens a regular file.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
-        let io = |e| LoadError::io(path, e);
-        // Without O_NONBLOCK, opening a FIFO of that name would wait for a writer.
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|e| io(e.into()))?;
-        Self::from_file(path, File::from(fd))
+        let file = FileHandle::open(path).map_err(|e| LoadError::io(path, e))?;
+        Self::from_file(path, file)
     }
 
     /// Takes an open file; `path` is for messages.
@@ -45,7 +42,8 @@ impl ImageFile {
         if !meta.is_file() {
             return Err(LoadError::BadElf { path: path.into(), what: "not a regular file" });
         }
-        Ok(ImageFile { path: path.into(), bytes: Bytes::File(Arc::new(file)), len: meta.len() })
+        let handle = FileHandle::new(file, &meta);
+        Ok(ImageFile { path: path.into(), bytes: Bytes::File(Arc::new(handle)), len: meta.len() })
     }
 
     /// An image in memory; `path` is for messages.
@@ -78,22 +76,17 @@ impl ImageFile {
         }
     }
 
+    /// Tells that only single names will be read from now on: closes the file if too many are open.
+    pub fn settle_down(&self) {
+        if let Bytes::File(file) = &self.bytes {
+            file.park_if_many();
+        }
+    }
+
     /// Reads at a byte offset as much as there is, up to the length of `buf`.
     pub fn read_some_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.bytes {
-            Bytes::File(file) => {
-                let mut done = 0;
-                while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
-                    let Some(at) = offset.checked_add(done as u64) else { break };
-                    match file.read_at(rest, at) {
-                        Ok(0) => break,
-                        Ok(n) => done += n,
-                        Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                        Err(e) => return Err(e),
-                    }
-                }
-                Ok(done)
-            }
+            Bytes::File(file) => file.read_at(&self.path, buf, offset),
             Bytes::Memory(bytes) => {
                 let Some(rest) = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)) else {
                     return Ok(0);
@@ -156,7 +149,8 @@ impl StringTable {
         &self.file
     }
 
-    /// The name at an offset of the table, without its NUL; empty if the offset is outside.
+    /// The name at an offset of the table, without its NUL; empty if the offset is outside, an error if the
+    /// file has become shorter.
     pub fn name(&self, at: u32) -> io::Result<Vec<u8>> {
         let mut name = Vec::new();
         let mut at = u64::from(at);
@@ -168,8 +162,11 @@ impl StringTable {
             let part = part.get(..n).unwrap_or_default();
             let upto = memchr_nul(part);
             name.extend_from_slice(part.get(..upto).unwrap_or_default());
-            if upto < part.len() || n == 0 {
+            if upto < part.len() {
                 break;
+            }
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             at += n as u64;
         }

@@ -16,6 +16,7 @@ pub mod eager;
 pub mod elf;
 mod error;
 pub mod file;
+mod handle;
 pub mod kernel;
 pub mod lazy;
 pub mod load;
@@ -25,15 +26,23 @@ mod nesting;
 mod parity;
 mod perf_map;
 pub mod plt;
+#[cfg(test)]
+mod rules;
+mod side;
+mod slot;
 mod source;
 mod sym;
 pub mod symtab;
 pub mod table;
+#[cfg(test)]
+mod test_elf;
 mod vdso;
 
 pub use demangle::Demangle;
 pub use dso::{Addressing, DsoSymbols, HeldSymbol, SymbolRef};
 pub use error::LoadError;
 pub use load::load;
+pub use side::{SideTable, SymbolKey};
+pub use slot::{DsoId, DsoSlot, SymbolStore};
 pub use source::{DsoKind, LoadOptions, SymbolSource};
 pub use sym::{Symbol, SymbolBinding, SymbolType};

@@ -268,6 +268,7 @@ impl Builder {
     /// The finished index.
     pub fn finish(mut self) -> Result<LazyIndex, NotCompact> {
         let nesting = self.nesting()?;
+        self.names.tables.iter().flatten().for_each(|table| table.file().settle_down());
         self.entries.shrink_to_fit();
         let mut sample = Vec::new();
         memory::reserve(&mut sample, self.entries.len().div_ceil(STRIDE))?;

@@ -4,7 +4,7 @@ use super::LazyIndex;
 use super::build::{Builder, NotCompact, Tables};
 use super::entry::Source;
 use crate::symbol::demangle::Demangle;
-use crate::symbol::elf::Elf;
+use crate::symbol::elf::{Elf, Section};
 use crate::symbol::plt::Plt;
 use crate::symbol::symtab::{Adjust, Walker, has_opd};
 
@@ -13,9 +13,11 @@ pub(in crate::symbol) fn load(syms: &Elf, runtime: &Elf, how: Demangle) -> Resul
     if has_opd(runtime).is_some() {
         return Err(NotCompact::TooWide);
     }
-    let [symtab, dynsym] = syms.symbol_tables();
+    // A table without names is none.
+    let named = |s: &&Section| syms.string_table(s.link as usize).is_some();
+    let [symtab, dynsym] = syms.symbol_tables().map(|section| section.filter(named));
     let plt = Plt::read(runtime)?;
-    let strings = |section: Option<&crate::symbol::elf::Section>| syms.string_table(section?.link as usize);
+    let strings = |section: Option<&Section>| syms.string_table(section?.link as usize);
     let tables = Tables {
         symtab: strings(symtab),
         dynsym: strings(dynsym),

@@ -54,16 +54,20 @@ impl Names {
     fn shown(&self, entry: &Entry, name: u32) -> Option<Box<[u8]>> {
         let table = |i: usize| self.tables.get(i).and_then(Option::as_ref);
         let read = |i: usize| {
-            let raw = table(i)?.name(name).ok().filter(|raw| !raw.is_empty())?;
+            let raw = table(i).map_or(Ok(Vec::new()), |t| t.name(name)).ok()?;
             Some(demangle(&raw, self.demangle).map_or(raw, String::into_bytes))
+        };
+        let slot = |target: Vec<u8>| match target.is_empty() {
+            true => plt::unnamed_slot(entry.start()),
+            false => plt::slot_name(&target),
         };
         let shown = match entry.source() {
             Source::Symtab => read(0)?,
             Source::Dynsym => read(1)?,
             Source::PltSymtab => plt::slot_name(&read(0)?),
             Source::PltDynsym => plt::slot_name(&read(1)?),
-            Source::PltTarget => plt::slot_name(&read(2)?),
-            Source::PltGotTarget => plt::slot_name(&read(3)?),
+            Source::PltTarget => slot(read(2)?),
+            Source::PltGotTarget => slot(read(3)?),
             Source::PltOffset => plt::unnamed_slot(entry.start()),
             Source::PltHeader => plt::HEADER.to_vec(),
         };
