@@ -1,8 +1,7 @@
 //! Time order within a bounded window.
 //!
 //! A round holds what each CPU's buffer had, one after the other, and each buffer is sorted. So the window is kept as
-//! *runs*: stretches of the input in which times do not fall. Nothing is stored for a sample; a run is a place and a
-//! length.
+//! *runs*: stretches of the input in which times do not fall. Of a record only its time and position are stored.
 //!
 //! Strict order is only needed around *side-band* records, which change what the samples after them mean:
 //!
@@ -27,28 +26,21 @@ use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::Record;
-use crate::evlist::Evlist;
 use crate::reader::Block;
 
-/// Side-band records and runs that may wait; past it a round is flushed as if its mark had come.
-const ENTRIES_MAX: usize = 256 << 10;
+/// Records that may wait; past it a round is flushed as if its mark had come.
+const ENTRIES_MAX: usize = 512 << 10;
+
+/// A record that waits: its time, ns, and its stream position.
+type Entry = (u64, u64);
 
 struct Run {
     block: Arc<Block>,
-    /// Next record, as an index into the block.
-    at: usize,
-    /// End of the last record.
+    /// Its records, as indices of entries.
+    next: usize,
     end: usize,
-    /// Time of the next record, ns.
-    head: u64,
-    /// Latest time, which is that of the last timed record.
+    /// Time of its last record, ns.
     last: u64,
-}
-
-impl Run {
-    fn key(&self) -> (u64, u64) {
-        (self.head, self.block.base() + self.at as u64)
-    }
 }
 
 /// The window.
@@ -56,8 +48,9 @@ pub struct OrderedEvents {
     order: ByteOrder,
     strict: bool,
     runs: Vec<Run>,
-    /// (time, position) of side-band records that wait.
-    barriers: Vec<(u64, u64)>,
+    entries: Vec<Entry>,
+    /// Side-band records that wait.
+    barriers: Vec<Entry>,
     /// Latest time seen, and latest time at the last round mark.
     latest: u64,
     round: u64,
@@ -74,6 +67,7 @@ impl OrderedEvents {
             order,
             strict,
             runs: Vec::new(),
+            entries: Vec::new(),
             barriers: Vec::new(),
             latest: 0,
             round: 0,
@@ -99,43 +93,46 @@ impl OrderedEvents {
         self.latest
     }
 
-    /// Adds the record at `at..at + size` of a block. Records are added in the order of the stream.
+    /// Adds the record at `at` of a block. Records are added in the order of the stream.
     #[inline]
-    pub fn push(&mut self, block: &Arc<Block>, at: usize, size: usize, time: Option<u64>, side_band: bool) {
+    pub fn push(&mut self, block: &Arc<Block>, at: usize, time: Option<u64>, side_band: bool) {
         let time = match (time, self.runs.last()) {
             (Some(time), _) => {
-                if time < self.flushed {
-                    self.late += 1;
-                }
+                self.late += u64::from(time < self.flushed);
                 self.latest = self.latest.max(time);
                 time
             }
             (None, Some(run)) => run.last,
             (None, None) => self.latest,
         };
+        let entry = (time, block.base() + at as u64);
         if side_band && !self.strict {
-            self.barriers.push((time, block.base() + at as u64));
+            self.barriers.push(entry);
         }
-        if let Some(run) = self.runs.last_mut()
-            && run.last <= time
-            && run.end == at
-            && run.block.base() == block.base()
-        {
-            run.last = time;
-            run.end = at + size;
-            return;
+        self.entries.push(entry);
+        match self.runs.last_mut() {
+            Some(run) if run.last <= time && run.block.base() == block.base() => {
+                run.last = time;
+                run.end += 1;
+            }
+            _ => self.begin_run(block, time),
         }
+    }
+
+    #[cold]
+    fn begin_run(&mut self, block: &Arc<Block>, time: u64) {
         if self.last_block != Some(block.base()) {
             self.last_block = Some(block.base());
             self.heap_bytes += block.heap_bytes();
         }
-        self.runs.push(Run { block: block.clone(), at, end: at + size, head: time, last: time });
+        let end = self.entries.len();
+        self.runs.push(Run { block: block.clone(), next: end - 1, end, last: time });
     }
 
     /// Whether the window has grown so far that it should be flushed without a mark. `heap_max` bounds the bytes of
     /// input that it keeps in memory.
     pub fn is_full(&self, heap_max: usize) -> bool {
-        self.runs.len() + self.barriers.len() > ENTRIES_MAX || self.heap_bytes > heap_max
+        self.entries.len() > ENTRIES_MAX || self.heap_bytes > heap_max
     }
 
     /// A round mark: returns up to which time records can be delivered, since all that follow are later.
@@ -145,19 +142,13 @@ impl OrderedEvents {
 
     /// Stream position before which everything has been delivered; `None` if nothing waits.
     pub fn frontier(&self) -> Option<u64> {
-        self.runs.iter().map(|r| r.block.base() + r.at as u64).min()
+        self.runs.iter().filter_map(|r| self.entries.get(r.next)).map(|e| e.1).min()
     }
 
     /// Delivers all records up to and including `limit` ns.
-    pub fn flush(
-        &mut self,
-        limit: u64,
-        evlist: &Evlist,
-        deliver: &mut impl FnMut(Record<'_>) -> Result<()>,
-    ) -> Result<()> {
+    pub fn flush(&mut self, limit: u64, deliver: &mut impl FnMut(Record<'_>) -> Result<()>) -> Result<()> {
         self.flushed = self.flushed.max(limit.min(self.latest));
-        let mut runs = std::mem::take(&mut self.runs);
-        let mut barriers: Vec<(u64, u64)> = Vec::new();
+        let mut barriers = Vec::new();
         self.barriers.retain(|&b| {
             let due = b.0 <= limit;
             if due {
@@ -165,80 +156,74 @@ impl OrderedEvents {
             }
             !due
         });
-        barriers.sort_unstable();
+        // They come in sorted stretches, as the runs do, which the stable sort makes use of.
+        barriers.sort();
         let mut barriers = barriers.into_iter().peekable();
-        let mut heap: BinaryHeap<Reverse<((u64, u64), usize)>> = runs
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.head <= limit)
-            .map(|(i, r)| Reverse((r.key(), i)))
-            .collect();
+        let entries = &self.entries;
+        let head = |run: &Run| entries.get(run.next).copied().filter(|e| run.next < run.end && e.0 <= limit);
+        let mut heap: BinaryHeap<Reverse<(Entry, usize)>> =
+            self.runs.iter().enumerate().filter_map(|(i, r)| Some(Reverse((head(r)?, i)))).collect();
+        let end = (limit, u64::MAX);
         while let Some(Reverse((key, index))) = heap.pop() {
-            let Some(run) = runs.get_mut(index) else { continue };
-            let bound = if self.strict {
+            let Some(run) = self.runs.get_mut(index) else { continue };
+            // The record at the head is due. After it the run may go on: strictly up to the next run's head, else
+            // up to the next side-band record, since samples between two of those commute.
+            let next = if self.strict {
                 heap.peek().map(|Reverse((key, _))| *key)
             } else {
-                while barriers.peek().is_some_and(|&b| b < key) {
-                    barriers.next();
-                }
-                barriers.next_if(|&b| b == key);
-                // The barrier itself, if it is the head, is due now; the bound is what comes after it.
+                while barriers.next_if(|&b| b <= key).is_some() {}
                 barriers.peek().copied()
             };
-            let bound = match (bound, heap.peek()) {
-                // Behind a barrier that was just reached, no run may run ahead of another's head that sorts before
-                // the next barrier; bounding by the next barrier is enough, since samples between barriers commute.
-                (Some(bound), _) => bound.min((limit.saturating_add(1), 0)),
-                (None, _) => (limit.saturating_add(1), 0),
-            };
-            advance(run, bound, limit, self.order, evlist, deliver)?;
-            if run.at < run.end && run.head <= limit {
-                heap.push(Reverse((run.key(), index)));
+            advance(run, entries, next.unwrap_or(end).min(end), self.order, deliver)?;
+            if let Some(key) = head(run) {
+                heap.push(Reverse((key, index)));
             }
         }
-        runs.retain(|r| r.at < r.end);
-        self.runs = runs;
-        self.heap_bytes = 0;
+        self.forget();
+        Ok(())
+    }
+
+    /// Lets go of what has been delivered.
+    fn forget(&mut self) {
+        self.runs.retain(|r| r.next < r.end);
+        let mut kept = 0;
         let mut seen = None;
-        for run in &self.runs {
+        self.heap_bytes = 0;
+        for run in &mut self.runs {
+            let len = run.end - run.next;
+            self.entries.copy_within(run.next..run.end, kept);
+            (run.next, run.end) = (kept, kept + len);
+            kept += len;
             if seen != Some(run.block.base()) {
                 seen = Some(run.block.base());
                 self.heap_bytes += run.block.heap_bytes();
             }
         }
+        self.entries.truncate(kept);
         self.last_block = seen;
-        Ok(())
     }
 }
 
 /// Delivers a run's records that sort before `bound`, at least the first.
+#[inline]
 fn advance(
     run: &mut Run,
-    bound: (u64, u64),
-    limit: u64,
+    entries: &[Entry],
+    bound: Entry,
     order: ByteOrder,
-    evlist: &Evlist,
     deliver: &mut impl FnMut(Record<'_>) -> Result<()>,
 ) -> Result<()> {
-    let block = run.block.clone();
-    let bytes: &[u8] = &block;
-    let base = block.base();
-    // Where the whole run sorts before the bound, no time need be read again.
-    let whole = (run.last, base + run.end as u64) <= bound && run.last <= limit;
-    let mut first = true;
-    while run.at < run.end {
-        let rest = bytes.get(run.at..run.end).unwrap_or_default();
-        let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
-        let record = Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: base + run.at as u64 };
-        if !whole {
-            run.head = record.time(evlist).unwrap_or(run.head).max(run.head);
-            if !first && ((run.head, record.pos) >= bound || run.head > limit) {
-                return Ok(());
-            }
+    let bytes: &[u8] = &run.block;
+    let base = run.block.base();
+    let waiting = entries.get(run.next..run.end).unwrap_or_default();
+    for (i, &entry) in waiting.iter().enumerate() {
+        if i > 0 && entry >= bound {
+            break;
         }
-        first = false;
-        run.at += size;
-        deliver(record)?;
+        run.next += 1;
+        let rest = bytes.get((entry.1 - base) as usize..).unwrap_or_default();
+        let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
+        deliver(Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 })?;
     }
     Ok(())
 }
@@ -258,4 +243,114 @@ pub fn is_side_band(ty: RecordType) -> bool {
             | RecordType::NAMESPACES
             | RecordType::TEXT_POKE
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::{begin_record, finish_record};
+    use crate::reader::Origin;
+
+    /// A block of 16-byte records whose body is their number.
+    fn block(count: usize) -> Arc<Block> {
+        let mut bytes = Vec::new();
+        for i in 0..count {
+            let at = begin_record(&mut bytes, ByteOrder::Little, RecordType::SAMPLE, 0);
+            ByteOrder::Little.put_u64(&mut bytes, i as u64);
+            finish_record(&mut bytes, ByteOrder::Little, at).unwrap();
+        }
+        let origin = Origin { file: Arc::new("test".into()), offset: 0, decompressed: false };
+        Arc::new(Block::heap(bytes, 100, origin))
+    }
+
+    /// Pushes records with these times (`None`: no time) and side-band marks, flushes at each limit, and gives the
+    /// numbers in the order of delivery.
+    fn deliver(records: &[(Option<u64>, bool)], strict: bool, limits: &[u64]) -> Vec<usize> {
+        let block = block(records.len());
+        let mut queue = OrderedEvents::new(ByteOrder::Little, strict);
+        for (i, &(time, side_band)) in records.iter().enumerate() {
+            queue.push(&block, i * 16, time, side_band);
+        }
+        let mut out = Vec::new();
+        for &limit in limits {
+            queue
+                .flush(limit, &mut |record| {
+                    out.push(record.order.u64(record.body(), 0).unwrap() as usize);
+                    Ok(())
+                })
+                .unwrap();
+        }
+        out
+    }
+
+    /// Times with those that are missing taken from the record before, as the contract says.
+    fn effective(records: &[(Option<u64>, bool)]) -> Vec<u64> {
+        records
+            .iter()
+            .scan(0, |last, r| {
+                *last = r.0.unwrap_or(*last);
+                Some(*last)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn side_band_comes_between_the_samples_around_it() {
+        // Two CPUs' buffers; the side-band of the second is older than most of the first.
+        let records =
+            [(Some(10), false), (Some(30), false), (Some(50), false), (Some(20), true), (Some(40), false)];
+        let order = deliver(&records, false, &[u64::MAX]);
+        let place = |n: usize| order.iter().position(|&x| x == n).unwrap();
+        assert!(place(0) < place(3) && place(3) < place(1));
+        assert_eq!(order.len(), 5);
+        assert_eq!(deliver(&records, true, &[u64::MAX]), [0, 3, 1, 4, 2]);
+    }
+
+    #[test]
+    fn what_is_later_than_the_limit_waits() {
+        let records = [(Some(10), false), (Some(30), false), (Some(20), false)];
+        assert_eq!(deliver(&records, true, &[20]), [0, 2]);
+        assert_eq!(deliver(&records, true, &[20, u64::MAX]), [0, 2, 1]);
+    }
+
+    #[test]
+    fn records_without_time_keep_their_place() {
+        let records = [(Some(10), false), (None, false), (Some(5), false), (None, true)];
+        assert_eq!(deliver(&records, true, &[u64::MAX]), [2, 3, 0, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn strict_order_is_a_stable_sort(
+            records in prop::collection::vec((prop::option::weighted(0.9, 0u64..40), any::<bool>()), 0..60),
+        ) {
+            let times = effective(&records);
+            let mut want: Vec<usize> = (0..records.len()).collect();
+            want.sort_by_key(|&i| times[i]);
+            prop_assert_eq!(deliver(&records, true, &[u64::MAX]), want);
+        }
+
+        #[test]
+        fn side_band_sees_the_same_before_and_after_as_strictly(
+            records in prop::collection::vec((prop::option::weighted(0.9, 0u64..40), prop::bool::weighted(0.2)), 0..60),
+            limit in 0u64..40,
+        ) {
+            let strict = deliver(&records, true, &[limit, u64::MAX]);
+            let loose = deliver(&records, false, &[limit, u64::MAX]);
+            let around = |order: &[usize]| -> Vec<(usize, Vec<usize>)> {
+                let bands = order.iter().enumerate().filter(|(_, n)| records[**n].1);
+                bands.map(|(at, &n)| {
+                    let mut before = order[..at].to_vec();
+                    before.sort_unstable();
+                    (n, before)
+                }).collect()
+            };
+            prop_assert_eq!(around(&strict), around(&loose));
+            prop_assert_eq!(strict.len(), records.len());
+            prop_assert_eq!(loose.len(), records.len());
+        }
+    }
 }

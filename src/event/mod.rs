@@ -70,7 +70,7 @@ impl<'a> Record<'a> {
     pub fn time(&self, evlist: &Evlist) -> Option<u64> {
         let ty = self.ty();
         let time = if ty == RecordType::SAMPLE {
-            self.order.u64(self.bytes, evlist.layout_of_sample(self.bytes)?.time?)?
+            evlist.time_of_sample(self.bytes)?
         } else if ty.is_kernel() {
             let back = evlist.trailer_of(self.bytes)?.time_from_end()?;
             self.order.u64(self.bytes, self.bytes.len().checked_sub(back).filter(|&at| at >= HEADER_SIZE)?)?

@@ -38,8 +38,12 @@ pub struct Evlist {
     sample_id: Option<usize>,
     /// Bytes from the end of the record to the id in a trailer, if all events agree.
     trailer_id: Option<usize>,
-    /// Whether all events lay out samples and trailers alike, so that no id need be looked at.
-    uniform: bool,
+    /// Whether all events lay out samples alike, so that no id need be looked at.
+    uniform_samples: bool,
+    /// Whether all events lay out trailers alike.
+    uniform_trailers: bool,
+    /// Where the time is in samples, if all events agree on that.
+    sample_time: Option<Option<usize>>,
 }
 
 impl Evlist {
@@ -51,7 +55,9 @@ impl Evlist {
             by_id: FxHashMap::default(),
             sample_id: None,
             trailer_id: None,
-            uniform: true,
+            uniform_samples: true,
+            uniform_trailers: true,
+            sample_time: None,
         }
     }
 
@@ -72,9 +78,14 @@ impl Evlist {
             None => {
                 self.sample_id = layout.id;
                 self.trailer_id = trailer.id_from_end();
+                self.sample_time = Some(layout.time);
             }
             Some(first) => {
-                self.uniform &= first.layout == layout && first.trailer == trailer;
+                self.uniform_samples &= first.layout == layout;
+                self.uniform_trailers &= first.trailer == trailer;
+                if first.layout.time != layout.time {
+                    self.sample_time = None;
+                }
                 if self.sample_id != layout.id {
                     self.sample_id = None;
                 }
@@ -101,11 +112,6 @@ impl Evlist {
         self.evsels.is_empty()
     }
 
-    /// Whether all events lay out their records alike.
-    pub fn is_uniform(&self) -> bool {
-        self.uniform
-    }
-
     /// Index of the event with an id; id 0 and unknown ids are the first event's, as in perf.
     pub fn index_of_id(&self, id: u64) -> Option<usize> {
         match self.by_id.get(&id) {
@@ -130,6 +136,12 @@ impl Evlist {
         }
     }
 
+    /// The id that a sample carries, if all events agree on where it is.
+    #[inline]
+    pub fn id_of_sample(&self, bytes: &[u8]) -> Option<u64> {
+        self.order.u64(bytes, self.sample_id?)
+    }
+
     /// The event of a sample, as [`Evlist::index_of_sample`].
     #[inline]
     pub fn evsel_of_sample(&self, bytes: &[u8]) -> Option<&Evsel> {
@@ -139,17 +151,27 @@ impl Evlist {
     /// The layout of a sample, without looking at its id where all events agree.
     #[inline]
     pub fn layout_of_sample(&self, bytes: &[u8]) -> Option<&SampleLayout> {
-        if self.uniform {
+        if self.uniform_samples {
             return self.evsels.first().map(|e| &e.layout);
         }
         self.evsel_of_sample(bytes).map(|e| &e.layout)
+    }
+
+    /// The time of a sample as it stands, ns.
+    #[inline]
+    pub fn time_of_sample(&self, bytes: &[u8]) -> Option<u64> {
+        let at = match self.sample_time {
+            Some(at) => at,
+            None => self.layout_of_sample(bytes)?.time,
+        };
+        self.order.u64(bytes, at?)
     }
 
     /// The trailer of a kernel record that is not a sample.
     #[inline]
     pub fn trailer_of(&self, bytes: &[u8]) -> Option<&TrailerLayout> {
         let first = self.evsels.first()?;
-        if self.uniform {
+        if self.uniform_trailers {
             return Some(&first.trailer);
         }
         let id = self.trailer_id.and_then(|back| self.order.u64(bytes, bytes.len().checked_sub(back)?));

@@ -289,8 +289,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         match &mut self.queue {
             Some(queue) => {
                 let time = record.time(&self.evlist);
-                let (size, side_band) = (record.bytes.len(), ty != RecordType::SAMPLE && is_side_band(ty));
-                queue.push(block, at, size, time, side_band);
+                queue.push(block, at, time, ty != RecordType::SAMPLE && is_side_band(ty));
                 if queue.is_full(WINDOW_MAX) {
                     let limit = queue.round();
                     self.done.forced_rounds += 1;
@@ -395,7 +394,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let (stage, evlist, edits, done) = (&mut self.stage, &self.evlist, &mut self.edits, &mut self.done);
         let window = &self.window;
-        queue.flush(limit, evlist, &mut |record| {
+        queue.flush(limit, &mut |record| {
             visit(stage, evlist, edits, done, record).map_err(|e| {
                 let block = window.iter().find(|b| (b.base()..b.end()).contains(&record.pos));
                 match block {

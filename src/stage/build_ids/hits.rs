@@ -13,7 +13,7 @@ use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::mmap::PROT_EXEC;
 use crate::event::{Record, sample};
-use crate::evlist::SampleLayout;
+use crate::evlist::{Evlist, SampleLayout};
 use crate::session::{MachinePid, Map, Session, View};
 
 use super::{BuildIds, Context, Style, is_32_bit_vdso};
@@ -27,6 +27,10 @@ pub(super) struct Hits {
     pages: Box<[(u64, u64)]>,
     /// Start, end and epoch of the kernel map that was last dealt with.
     kernel: (u64, u64, u64),
+    /// Addresses without a map, with the epoch of the address space.
+    absent: Box<[(u64, u64)]>,
+    /// Id and event of the last sample.
+    event: Option<(u64, usize)>,
     /// Maps met in the sample at hand that have not been dealt with: cpumode, index and map.
     found: Vec<Hit>,
 }
@@ -39,11 +43,27 @@ pub(super) struct Hit {
 
 impl Default for Hits {
     fn default() -> Self {
-        Hits { pages: vec![(0, 0); SLOTS].into(), kernel: (1, 0, 0), found: Vec::new() }
+        let slots: Box<[_]> = vec![(0, 0); SLOTS].into();
+        Hits { pages: slots.clone(), kernel: (1, 0, 0), absent: slots, event: None, found: Vec::new() }
     }
 }
 
 impl Hits {
+    /// The layout of a sample; neighbours are mostly of one event, so the id is rarely looked up.
+    #[inline]
+    fn layout<'e>(&mut self, evlist: &'e Evlist, bytes: &[u8]) -> Option<&'e SampleLayout> {
+        let Some(id) = evlist.id_of_sample(bytes) else { return evlist.layout_of_sample(bytes) };
+        let index = match self.event {
+            Some((last, index)) if last == id => index,
+            _ => {
+                let index = evlist.index_of_sample(bytes)?;
+                self.event = Some((id, index));
+                index
+            }
+        };
+        evlist.evsels().get(index).map(|e| &e.layout)
+    }
+
     /// One address of a cpumode.
     #[inline]
     fn address(&mut self, view: &mut View<'_>, epochs: Epochs, mode: CpuMode, ip: u64, per_map: bool) {
@@ -78,7 +98,16 @@ impl Hits {
         slot: usize,
         per_map: bool,
     ) {
-        let Some(found) = view.find(mode, ip) else { return };
+        let place = (ip ^ epoch.wrapping_mul(0x9e37_79b9)) as usize % SLOTS;
+        if self.absent.get(place) == Some(&(ip, epoch)) {
+            return;
+        }
+        let Some(found) = view.find(mode, ip) else {
+            if let Some(entry) = self.absent.get_mut(place) {
+                *entry = (ip, epoch);
+            }
+            return;
+        };
         let (index, start, end) = (found.index, found.map.start(), found.map.end());
         let new = if per_map { !found.hit } else { !found.map.dso().is_hit() };
         if new && !is_32_bit_vdso(found.map.dso(), start) {
@@ -193,7 +222,7 @@ impl BuildIds {
     /// Marks what a sample hits, and puts what is new before it.
     pub(super) fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
         let evlist = cx.evlist;
-        let Some(layout) = evlist.layout_of_sample(record.bytes) else { return Ok(()) };
+        let Some(layout) = self.hits.layout(evlist, record.bytes) else { return Ok(()) };
         let order = record.order;
         let word = |at: Option<usize>| at.and_then(|at| order.u64(record.bytes, at));
         let id = |at: usize| order.u32(record.bytes, at).map_or(-1, u32::cast_signed);
