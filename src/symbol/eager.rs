@@ -28,6 +28,7 @@ pub fn load_symbols(
     for section in syms.symbol_tables().into_iter().flatten() {
         let Some(strings) = syms.string_table(section.link as usize) else { continue };
         let mut reader = strings.reader();
+        table.begin_table();
         let limit = NAME_BYTES.max(strings.len().saturating_mul(NAME_FACTOR));
         let mut names = 0u64;
         walker.walk(section, |raw| -> Result<(), LoadError> {

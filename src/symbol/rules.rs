@@ -100,6 +100,18 @@ fn the_last_unsized_symbol_ends_a_page_on() {
 }
 
 #[test]
+fn of_unsized_aliases_the_last_of_each_table_gets_an_end() {
+    let mut t = TestElf::new();
+    t.symbol("vfork", 0x1000, 8, WEAK, FUNC).symbol("interceptor", 0x1000, 0, GLOBAL, FUNC);
+    t.dynamic("interceptor", 0x1000, 0, GLOBAL, FUNC).dynamic("vfork", 0x1000, 8, WEAK, FUNC);
+    t.symbol("first_of_two", 0x1020, 0, GLOBAL, FUNC).symbol("second", 0x1020, 0, LOCAL, FUNC);
+    t.function("end", 0x1030, 16);
+    let s = both(&t);
+    assert_eq!(at(&s, 0x101f), "interceptor+0x1f");
+    assert_eq!(at(&s, 0x1021), "second+0x1");
+}
+
+#[test]
 fn labels_count_and_what_is_undefined_or_elsewhere_does_not() {
     let mut t = TestElf::new();
     t.symbol("label", 0x1000, 16, GLOBAL, NOTYPE).symbol("file.c", 0x1010, 16, LOCAL, 4);

@@ -46,6 +46,8 @@ pub struct Symbol {
     pub binding: SymbolBinding,
     /// ELF type.
     pub kind: SymbolType,
+    /// Which of the DSO's tables it is from, while they are put together.
+    pub(super) origin: u8,
 }
 
 const _: () = assert!(size_of::<Symbol>() <= 24);

@@ -110,7 +110,7 @@ impl TestElf {
             let name = names.len();
             names.extend(s.name.as_bytes());
             names.push(0);
-            while out.len() % 16 != 0 {
+            while !out.len().is_multiple_of(16) {
                 out.push(0);
             }
             put(&mut headers, name, s, out.len(), s.contents.len());

@@ -65,8 +65,8 @@ impl Builder {
     /// Sorts, finds ends, and keeps at each address what attributes can't rule out.
     pub fn settle(&mut self) -> Result<(), NotCompact> {
         self.entries.sort_by_key(Entry::start);
-        self.drop_copies().map_err(|e| self.io(e))?;
         self.fixup_end()?;
+        self.drop_copies().map_err(|e| self.io(e))?;
         self.fixup_duplicate().map_err(|e| self.io(e))?;
         Ok(())
     }
@@ -81,12 +81,11 @@ impl Builder {
         NotCompact::Load(LoadError::io(path.unwrap_or_default(), e))
     }
 
-    /// Drops `.dynsym` entries that `.symtab` has with the same name, range and attributes. Those without a size
-    /// stay for now: it is the last at an address that gets an end.
+    /// Drops `.dynsym` entries that `.symtab` has with the same name, range and attributes.
     fn drop_copies(&mut self) -> io::Result<()> {
         let mut wanted = [Vec::new(), Vec::new()];
         for_groups(&self.entries, |group| {
-            let dynsym = group.iter().any(|e| e.source() == Source::Dynsym && e.len() > 0);
+            let dynsym = group.iter().any(|e| e.source() == Source::Dynsym);
             if dynsym && group.iter().any(|e| e.source() == Source::Symtab) {
                 for e in group {
                     if let Some(list) = wanted.get_mut(e.source() as usize) {
@@ -105,9 +104,7 @@ impl Builder {
         let mut copies = Vec::new();
         let mut at = 0;
         for_groups(&self.entries, |group| {
-            for (i, e) in
-                group.iter().enumerate().filter(|(_, e)| e.source() == Source::Dynsym && e.len() > 0)
-            {
+            for (i, e) in group.iter().enumerate().filter(|(_, e)| e.source() == Source::Dynsym) {
                 let same = |other: &&Entry| {
                     other.source() == Source::Symtab
                         && (other.len(), other.kind(), other.binding()) == (e.len(), e.kind(), e.binding())
@@ -148,15 +145,19 @@ impl Builder {
         offsets.into_iter().map(|at| Ok((at, hash(reader.name(at)?)))).collect()
     }
 
-    /// Symbols without a size end where the next begins, be that an alias at the same address.
+    /// Symbols without a size end where the next begins, in whichever table. Of aliases in one table, it is the
+    /// last that gets an end.
     fn fixup_end(&mut self) -> Result<(), NotCompact> {
-        let mut next_start = None;
+        let (mut next, mut above): (Option<(u64, Source)>, Option<u64>) = (None, None);
         for entry in self.entries.iter_mut().rev() {
-            if entry.len() == 0 {
-                let end = next_start.unwrap_or_else(|| last_end(entry.start()));
-                entry.set_end(end).ok_or(NotCompact::TooWide)?;
+            let here = (entry.start(), entry.source());
+            if let Some((start, _)) = next.filter(|&(start, _)| start > here.0) {
+                above = Some(start);
             }
-            next_start = Some(entry.start());
+            if entry.len() == 0 && next != Some(here) {
+                entry.set_end(above.unwrap_or_else(|| last_end(here.0))).ok_or(NotCompact::TooWide)?;
+            }
+            next = Some(here);
         }
         Ok(())
     }

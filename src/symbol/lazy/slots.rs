@@ -44,6 +44,7 @@ impl Slots {
             name: slot,
             binding: winner.binding(),
             kind: winner.kind(),
+            origin: 0,
         };
         let size = (FIRST as usize) << segment;
         let slots = self.segments.get(segment)?.get_or_init(|| (0..size).map(|_| Slot::new()).collect());

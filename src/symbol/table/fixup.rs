@@ -15,24 +15,29 @@ pub enum EndRule {
 }
 
 impl SymbolTable {
-    /// Gives symbols without a size an end. Of aliases, it is the last that gets one.
+    /// Gives symbols without a size an end. Of aliases in one ELF table, it is the last that gets one.
     pub fn fixup_end(&mut self, rule: EndRule) {
-        let Some(mut next) = self.symbols.last().copied() else { return };
+        // The next symbol, and the first of the next higher start.
+        let (mut next, mut above): (Option<Symbol>, Option<Symbol>) = (None, None);
         for i in (0..self.symbols.len()).rev() {
             let Some(&symbol) = self.symbols.get(i) else { break };
-            if symbol.end == symbol.start {
-                let end = match rule {
-                    _ if i + 1 == self.symbols.len() => last_end(symbol.start),
-                    EndRule::NextStart => next.start,
-                    EndRule::Kallsyms => {
-                        kallsyms_end(symbol.start, self.name(&symbol), next.start, self.name(&next))
+            if let Some(n) = next.filter(|n| n.start > symbol.start) {
+                above = Some(n);
+            }
+            let has_later_alias = next.is_some_and(|n| n.start == symbol.start && n.origin == symbol.origin);
+            if symbol.end == symbol.start && !has_later_alias {
+                let end = match (above, rule) {
+                    (None, _) => last_end(symbol.start),
+                    (Some(above), EndRule::NextStart) => above.start,
+                    (Some(above), EndRule::Kallsyms) => {
+                        kallsyms_end(symbol.start, self.name(&symbol), above.start, self.name(&above))
                     }
                 };
                 if let Some(s) = self.symbols.get_mut(i) {
                     s.end = end;
                 }
             }
-            next = symbol;
+            next = Some(symbol);
         }
     }
 

@@ -27,6 +27,8 @@ pub struct SymbolTable {
     /// Names one after the other, each after its length in LEB128.
     names: Vec<u8>,
     by_name: RwLock<Option<std::sync::Arc<[u32]>>>,
+    /// Number of the ELF table that symbols are pushed from.
+    origin: u8,
     /// Symbols that started as an IFUNC, or won over one. Only while loading.
     ifuncs: rustc_hash::FxHashSet<u64>,
 }
@@ -52,9 +54,15 @@ impl SymbolTable {
         kind: SymbolType,
         name: &[u8],
     ) -> Result<(), OutOfMemory> {
-        let symbol = Symbol { start, end, name: self.add_name(name)?, binding, kind };
+        let symbol = Symbol { start, end, name: self.add_name(name)?, binding, kind, origin: self.origin };
         self.unsorted |= self.symbols.last().is_some_and(|last| last.start > start);
         memory::push(&mut self.symbols, symbol)
+    }
+
+    /// Tells that what is pushed from now on is of another ELF table. Of symbols without a size at one address,
+    /// the last of each table gets an end.
+    pub fn begin_table(&mut self) {
+        self.origin = self.origin.saturating_add(1);
     }
 
     /// Sorts what was pushed. The sort is stable and takes advantage of runs that are in order already.
@@ -75,7 +83,7 @@ impl SymbolTable {
         kind: SymbolType,
         name: &[u8],
     ) -> Result<(), OutOfMemory> {
-        let symbol = Symbol { start, end, name: self.add_name(name)?, binding, kind };
+        let symbol = Symbol { start, end, name: self.add_name(name)?, binding, kind, origin: self.origin };
         self.forget_names();
         let in_order = self.symbols.last().is_none_or(|last| last.start <= start);
         if in_order && self.tail.is_empty() {
