@@ -219,7 +219,7 @@ impl Machine {
             DsoKind::Anon if !mmap.filename.starts_with(b"/memfd:") => (extent, Mapping::Identity),
             _ => (extent, Mapping::File),
         };
-        let map = Arc::new(Map::with_mapping(extent, Arc::clone(dso), mmap.prot, mmap.flags, mapping));
+        let map = Map::with_mapping(extent, Arc::clone(dso), mmap.prot, mmap.flags, mapping);
         let space = self.threads.ensure(mmap.pid, mmap.tid);
         self.threads.maps_mut(space).get_mut().fixup_overlap_and_insert(map);
         dso

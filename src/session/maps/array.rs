@@ -31,11 +31,48 @@ pub struct Found<'a> {
 #[derive(Default)]
 pub struct MapArray {
     sorted: Option<Arc<Sorted>>,
-    tail: Vec<Entry>,
+    tail: Vec<Waiting>,
     by_name: Option<Vec<u32>>,
     last_found: usize,
     epoch: Version,
     contents: Version,
+}
+
+/// A map to be added: one that others hold already, or one that is made into a handle only if an address of this address
+/// space is ever looked for.
+pub enum NewMap {
+    /// Held already.
+    Shared(Arc<Map>),
+    /// Not held by anybody.
+    Own(Map),
+}
+
+impl From<Arc<Map>> for NewMap {
+    fn from(map: Arc<Map>) -> NewMap {
+        NewMap::Shared(map)
+    }
+}
+
+impl From<Map> for NewMap {
+    fn from(map: Map) -> NewMap {
+        NewMap::Own(map)
+    }
+}
+
+/// A map that is not yet in its place.
+struct Waiting {
+    map: NewMap,
+    /// Whether it cuts what lies under it, rather than lying beside it.
+    cuts: bool,
+}
+
+impl Waiting {
+    fn into_entry(self) -> Entry {
+        Entry::new(match self.map {
+            NewMap::Shared(map) => map,
+            NewMap::Own(map) => Arc::new(map),
+        })
+    }
 }
 
 impl MapArray {
@@ -49,19 +86,21 @@ impl MapArray {
         self.by_name = None;
     }
 
-    fn append(&mut self, map: Arc<Map>, cuts: bool) {
-        if map.start() >= map.end() {
+    fn append(&mut self, map: NewMap, cuts: bool) {
+        let Extent { start, end, .. } = match &map {
+            NewMap::Shared(map) => map.extent(),
+            NewMap::Own(map) => map.extent(),
+        };
+        if start >= end {
             return;
         }
         self.changed();
-        let mut new = Entry::new(map, cuts);
+        let new = Waiting { map, cuts };
         if self.tail.is_empty()
             && let Some(sorted) = self.sorted.as_mut().and_then(Arc::get_mut)
+            && sorted.ends_before(start)
         {
-            match sorted.push(new) {
-                Ok(()) => return,
-                Err(back) => new = back,
-            }
+            return sorted.entries.push(new.into_entry());
         }
         self.tail.push(new);
         // Without a look-up, maps that lie over each other would pile up; this keeps them within twice what
@@ -73,14 +112,14 @@ impl MapArray {
 
     /// Adds a map beside those that are there, in O(1). Where maps overlap, look-ups find the one that starts last.
     /// An empty range is ignored.
-    pub fn insert(&mut self, map: Arc<Map>) {
-        self.append(map, false);
+    pub fn insert(&mut self, map: impl Into<NewMap>) {
+        self.append(map.into(), false);
     }
 
     /// Adds a map over those that are there, in O(1): what it covers of them goes, what sticks out stays.
     /// An empty range is ignored.
-    pub fn fixup_overlap_and_insert(&mut self, map: Arc<Map>) {
-        self.append(map, true);
+    pub fn fixup_overlap_and_insert(&mut self, map: impl Into<NewMap>) {
+        self.append(map.into(), true);
     }
 
     /// Adds a map under those that are there: only the gaps between them get parts of it.
@@ -88,7 +127,7 @@ impl MapArray {
     /// The outcome is that of laying the map over the others and then the others over it.
     pub fn merge_in(&mut self, map: Arc<Map>) {
         self.sort();
-        let new = Entry::new(map, false);
+        let new = Entry::new(map);
         let gaps = match &self.sorted {
             _ if new.start >= new.end => return,
             Some(sorted) => sorted.gaps(&new),
@@ -120,14 +159,17 @@ impl MapArray {
         let is_first = sorted.entries.is_empty();
         if !is_first && self.tail.len() <= FEW && (self.tail.len() <= 2 || sorted.entries.len() < 64 * FEW) {
             sorted.entries.reserve(self.tail.len());
-            for entry in self.tail.drain(..) {
-                if entry.cuts { sorted.overlay(entry) } else { sorted.insert(entry) }
+            for new in self.tail.drain(..) {
+                let cuts = new.cuts;
+                let entry = new.into_entry();
+                if cuts { sorted.overlay(entry) } else { sorted.insert(entry) }
             }
             return;
         }
-        let mut tail = std::mem::take(&mut self.tail).into_iter().peekable();
-        while let Some(cuts) = tail.peek().map(|e| e.cuts) {
-            let run: Vec<Entry> = std::iter::from_fn(|| tail.next_if(|e| e.cuts == cuts)).collect();
+        let mut tail = self.tail.drain(..).peekable();
+        while let Some(cuts) = tail.peek().map(|new| new.cuts) {
+            let mut run = Vec::with_capacity(tail.len());
+            run.extend(std::iter::from_fn(|| tail.next_if(|new| new.cuts == cuts).map(Waiting::into_entry)));
             if cuts { sorted.overlay_all(run) } else { sorted.extend(run) }
         }
     }
@@ -300,10 +342,10 @@ impl MapArray {
             return;
         }
         self.changed();
-        self.tail.extend(sorted.entries.iter().map(|e| Entry { cuts: true, ..e.clone() }));
+        self.sort();
         let own = Arc::make_mut(self.sorted.get_or_insert_default());
         own.forked = true;
-        self.sort();
+        own.overlay_all(sorted.entries.clone());
     }
 
     /// Lets go of the index by name and of spare capacity.

@@ -9,7 +9,7 @@ mod version;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub use self::array::{Found, MapArray};
+pub use self::array::{Found, MapArray, NewMap};
 use super::map::{Extent, Map};
 
 /// The maps of an address space, for many readers.
@@ -89,12 +89,12 @@ impl Maps {
     }
 
     /// See [`MapArray::insert`].
-    pub fn insert(&self, map: Arc<Map>) {
+    pub fn insert(&self, map: impl Into<NewMap>) {
         self.write().insert(map);
     }
 
     /// See [`MapArray::fixup_overlap_and_insert`].
-    pub fn fixup_overlap_and_insert(&self, map: Arc<Map>) {
+    pub fn fixup_overlap_and_insert(&self, map: impl Into<NewMap>) {
         self.write().fixup_overlap_and_insert(map);
     }
 

@@ -12,14 +12,11 @@ pub(super) struct Entry {
     pub(super) map: Arc<Map>,
     /// Of this address space, not of the map, which others share.
     pub(super) hit: bool,
-    /// Whether the map cuts what lies under it, rather than lying beside it. Only asked of entries that are
-    /// not yet in the array.
-    pub(super) cuts: bool,
 }
 
 impl Entry {
-    pub(super) fn new(map: Arc<Map>, cuts: bool) -> Entry {
-        Entry { start: map.start(), end: map.end(), map, hit: false, cuts }
+    pub(super) fn new(map: Arc<Map>) -> Entry {
+        Entry { start: map.start(), end: map.end(), map, hit: false }
     }
 
     fn overlaps(&self, other: &Entry) -> bool {
@@ -66,13 +63,9 @@ impl Sorted {
         same_start.enumerate().find(|(_, e)| Arc::ptr_eq(&e.map, map)).map(|(i, _)| first + i)
     }
 
-    /// Adds a map past all others, if it lies there; gives it back if not.
-    pub(super) fn push(&mut self, new: Entry) -> Result<(), Entry> {
-        if self.overlapping || self.entries.last().is_none_or(|last| last.end > new.start) {
-            return Err(new);
-        }
-        self.entries.push(new);
-        Ok(())
+    /// Whether a map that starts at `start` may be pushed at the end: past all others, of which there are some.
+    pub(super) fn ends_before(&self, start: u64) -> bool {
+        !self.overlapping && self.entries.last().is_some_and(|last| last.end <= start)
     }
 
     /// Adds a map beside those that are there.

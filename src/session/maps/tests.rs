@@ -150,7 +150,7 @@ fn run(ops: Vec<Op>) {
             Op::Burst { from, step, size, count } => {
                 for i in 0..count {
                     let (map, interval) = new(from.saturating_add_signed(step * i as i64), size);
-                    array.fixup_overlap_and_insert(map);
+                    array.fixup_overlap_and_insert(Arc::into_inner(map).unwrap());
                     model.overlay(interval);
                 }
             }
@@ -277,6 +277,13 @@ fn a_fork_shares_until_either_changes() {
     assert_ne!(child.contents(), before);
     assert_eq!((parent.contents(), parent.len(), child.len()), (before, 2, 3));
     assert_eq!(parent.find(8).unwrap().end(), 16);
+
+    // Over maps that are there, the parent's maps lie on top.
+    let late = Maps::new();
+    late.insert(map(8, 24, &dso("early")));
+    late.copy_from(&parent);
+    let ends: Vec<_> = late.handles().iter().map(|m| (m.start(), m.end())).collect();
+    assert_eq!(ends, [(0, 16), (16, 24), (32, 48)]);
 
     // A map that both hold moves in one of them only.
     let shared = parent.first().unwrap();
