@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
 
 /// The bytes before the first NUL, or all of them if there is none.
 pub fn until_nul(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     bytes.get(..end).unwrap_or_default()
 }
 

@@ -20,6 +20,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use crate::abi::record::{HEADER_SIZE, RecordType};
@@ -164,19 +165,30 @@ impl OrderedEvents {
         let mut heap: BinaryHeap<Reverse<(Entry, usize)>> =
             self.runs.iter().enumerate().filter_map(|(i, r)| Some(Reverse((head(r)?, i)))).collect();
         let end = (limit, u64::MAX);
-        while let Some(Reverse((key, index))) = heap.pop() {
-            let Some(run) = self.runs.get_mut(index) else { continue };
+        while let Some(top) = heap.peek().copied() {
+            let Reverse((key, index)) = top;
+            let Some(run) = self.runs.get_mut(index) else { break };
             // The record at the head is due. After it the run may go on: strictly up to the next run's head, else
             // up to the next side-band record, since samples between two of those commute.
             let next = if self.strict {
+                heap.pop();
                 heap.peek().map(|Reverse((key, _))| *key)
             } else {
                 while barriers.next_if(|&b| b <= key).is_some() {}
                 barriers.peek().copied()
             };
             advance(run, entries, next.unwrap_or(end).min(end), self.order, deliver)?;
-            if let Some(key) = head(run) {
-                heap.push(Reverse((key, index)));
+            match (head(run), self.strict) {
+                (Some(key), true) => heap.push(Reverse((key, index))),
+                (None, true) => {}
+                // The top stays at its place or sinks, which is cheaper than to take it out and put it back.
+                (head, false) => match (head, heap.peek_mut()) {
+                    (Some(key), Some(mut top)) => *top = Reverse((key, index)),
+                    (None, Some(top)) => {
+                        PeekMut::pop(top);
+                    }
+                    (_, None) => break,
+                },
             }
         }
         self.forget();

@@ -1,6 +1,7 @@
 //! `repipe inject`: definition, validation, run.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -114,9 +115,21 @@ impl InjectArgs {
     }
 }
 
+/// Refuses to wait for a recording that someone would have to type, or to write one onto a screen.
+fn refuse_terminals(options: &Options) -> Result<()> {
+    if options.input.as_os_str() == "-" && std::io::stdin().is_terminal() {
+        return Err(Error::usage("standard input is a terminal").hint("name a recording with -i"));
+    }
+    if options.output.as_os_str() == "-" && std::io::stdout().is_terminal() {
+        return Err(Error::usage("standard output is a terminal").hint("name a file with -o, or redirect it"));
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub fn run(args: &InjectArgs) -> Result<()> {
     let options = args.options()?;
+    refuse_terminals(&options)?;
     let summary = rewrite::run(&options)?;
     if args.quiet {
         return Ok(());
