@@ -3,6 +3,7 @@
 pub mod build_ids;
 mod counts;
 mod edits;
+pub mod filter;
 mod pipeline;
 
 pub use counts::Counts;

@@ -1,0 +1,7 @@
+//! Filters: which samples stay, by an expression.
+
+pub mod expr;
+pub mod fault;
+mod lex;
+pub mod parse;
+mod values;
