@@ -4,6 +4,7 @@
 //! addresses of a sample lie: [`Session::view`], then [`View::find`] for each address.
 
 pub mod addr_location;
+mod apply;
 pub mod build_id;
 pub mod dso;
 pub mod dsos;

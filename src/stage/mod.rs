@@ -1,11 +1,13 @@
 //! Stages: what is done to records, and the pipeline that does it.
 
 pub mod build_ids;
+mod chain;
 mod counts;
 mod edits;
 pub mod filter;
 mod pipeline;
 
+pub use chain::Chain;
 pub use counts::Counts;
 pub use edits::{Edit, Edits};
 pub use pipeline::{Finished, HeadRecords, Pipeline};
@@ -14,6 +16,7 @@ use crate::error::Result;
 use crate::event::Record;
 use crate::evlist::Evlist;
 use crate::header::Header;
+use crate::session::Session;
 
 /// In which order a stage must see records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +44,9 @@ pub enum Verdict {
 pub struct Context<'a> {
     /// The events.
     pub evlist: &'a Evlist,
+    /// What the recording has said so far. Where some stage asks for more than file order, the record at hand has been
+    /// applied already; otherwise nothing is applied but what stages apply themselves.
+    pub session: &'a mut Session,
     edits: &'a mut Edits,
     out: &'a mut Counts,
     pos: u64,

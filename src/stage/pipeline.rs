@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Context, Counts, Edits, Order, Stage, Verdict};
+use crate::abi::feature::Feature;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,6 +13,7 @@ use crate::evlist::Evlist;
 use crate::header::Header;
 use crate::ordered_events::{OrderedEvents, is_side_band};
 use crate::reader::{Block, Source, cut_off, is_compressed, is_perf_talking, too_small};
+use crate::session::{Arch, Session};
 use crate::writer::Sink;
 
 /// Input that may be kept in memory while records wait for their time, bytes.
@@ -63,6 +65,7 @@ pub struct Pipeline<'a, S> {
     order: ByteOrder,
     evlist: Evlist,
     stage: Option<&'a mut dyn Stage>,
+    session: Session,
     head: &'a mut dyn HeadRecords,
     sink: &'a mut S,
     queue: Option<OrderedEvents>,
@@ -103,6 +106,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             order,
             evlist,
             stage,
+            session: Session::new(Arch::from_name("")),
             head,
             sink,
             queue,
@@ -303,8 +307,11 @@ impl<'a, S: Sink> Pipeline<'a, S> {
 
     fn start(&mut self) -> Result<()> {
         self.started = true;
+        let header = self.head.header();
+        let arch = header.string_feature(Feature::ARCH).unwrap_or_default();
+        self.session.set_arch(Arch::from_name(&String::from_utf8_lossy(arch)));
         if let Some(stage) = &mut self.stage {
-            stage.begin(self.head.header())?;
+            stage.begin(header)?;
         }
         let front = self.head.front()?;
         self.sink.front(&front)
@@ -313,7 +320,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     /// Lets the stage see a record.
     #[inline]
     fn visit(&mut self, record: Record<'_>) -> Result<()> {
-        visit(&mut self.stage, &self.evlist, &mut self.edits, &mut self.done, record)
+        let apply = self.queue.is_some();
+        let session = &mut self.session;
+        visit(&mut self.stage, session, apply, &self.evlist, &mut self.edits, &mut self.done, record)
     }
 
     /// A record of perf's own; how many bytes of the block it takes with its payload.
@@ -349,6 +358,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                     self.flush(limit)?;
                     let frontier = self.queue.as_ref().and_then(OrderedEvents::frontier);
                     self.emit(Some(frontier.unwrap_or(record.pos + size as u64)))?;
+                    self.session.round();
                     if let Some(stage) = &mut self.stage {
                         stage.round();
                     }
@@ -393,9 +403,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     fn flush(&mut self, limit: u64) -> Result<()> {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let (stage, evlist, edits, done) = (&mut self.stage, &self.evlist, &mut self.edits, &mut self.done);
-        let window = &self.window;
+        let (window, session) = (&self.window, &mut self.session);
         queue.flush(limit, &mut |record| {
-            visit(stage, evlist, edits, done, record).map_err(|e| {
+            visit(stage, session, true, evlist, edits, done, record).map_err(|e| {
                 let block = window.iter().find(|b| (b.base()..b.end()).contains(&record.pos));
                 match block {
                     Some(block) => block.locate(e.in_record(record.ty()).at(record.pos)),
@@ -416,6 +426,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         // Records of the same time as the horizon may still come from another part.
         self.flush(horizon.saturating_sub(1))?;
         let frontier = self.queue.as_ref().and_then(OrderedEvents::frontier);
+        self.session.round();
         if let Some(stage) = &mut self.stage {
             stage.round();
         }
@@ -463,6 +474,8 @@ impl<'a, S: Sink> Pipeline<'a, S> {
 #[inline]
 fn visit(
     stage: &mut Option<&mut dyn Stage>,
+    session: &mut Session,
+    apply: bool,
     evlist: &Evlist,
     edits: &mut Edits,
     done: &mut Finished,
@@ -473,9 +486,12 @@ fn visit(
         done.records_out.add(ty);
         return Ok(());
     };
+    if apply && ty != RecordType::SAMPLE {
+        session.apply(record, evlist)?;
+    }
     let size = record.bytes.len() as u64;
     let before = edits.pending();
-    let mut cx = Context { evlist, edits, out: &mut done.records_out, pos: record.pos, size };
+    let mut cx = Context { evlist, session, edits, out: &mut done.records_out, pos: record.pos, size };
     let verdict = stage.record(record, &mut cx)?;
     match verdict {
         Verdict::Keep => done.records_out.add(ty),

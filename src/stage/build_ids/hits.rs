@@ -228,9 +228,9 @@ impl BuildIds {
         let id = |at: usize| order.u32(record.bytes, at).map_or(-1, u32::cast_signed);
         let (pid, tid) = layout.tid.map_or((-1, -1), |at| (id(at), id(at + 4)));
         let mode = record.cpumode();
-        let machine = self.session.machine_of(mode, None, pid);
+        let machine = cx.session.machine_of(mode, None, pid);
         let per_map = self.style == Style::Mmap2BuildIds;
-        let mut looker = Looker::new(&mut self.hits, &mut self.session, machine, pid, tid, per_map);
+        let mut looker = Looker::new(&mut self.hits, cx.session, machine, pid, tid, per_map);
         if let Some(ip) = word(layout.ip) {
             looker.address(mode, ip);
         }
@@ -259,9 +259,9 @@ impl BuildIds {
         let count = order.u64(body, 8).and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
         let entries = count.checked_mul(8).and_then(|n| body.get(16..16usize.checked_add(n)?));
         let entries = entries.ok_or_else(|| record.error("callchain runs past the end of the record"))?;
-        let machine = self.session.machine_of(CpuMode::User, None, pid);
+        let machine = cx.session.machine_of(CpuMode::User, None, pid);
         let per_map = self.style == Style::Mmap2BuildIds;
-        let mut looker = Looker::new(&mut self.hits, &mut self.session, machine, pid, tid, per_map);
+        let mut looker = Looker::new(&mut self.hits, cx.session, machine, pid, tid, per_map);
         looker.callchain(CpuMode::User, entries, order);
         let found = std::mem::take(&mut self.hits.found);
         for hit in found {

@@ -19,11 +19,11 @@ impl BuildIds {
         machine: MachinePid,
         cx: &mut Context<'_>,
     ) -> Verdict {
-        let dso = self.session.dso_of(machine, mmap).clone();
+        let dso = cx.session.dso_of(machine, mmap).clone();
         if is_32_bit_vdso(&dso, mmap.start) {
             return Verdict::Keep;
         }
-        let id = self.ids.of(&dso, &self.session);
+        let id = self.ids.of(&dso, cx.session);
         if matches!(mmap.file, FileId::BuildId(id) if !id.is_empty()) {
             return Verdict::Keep;
         }
@@ -63,7 +63,7 @@ impl BuildIds {
         cx: &mut Context<'_>,
     ) {
         let dso = hit.map.dso();
-        let id = self.ids.of(dso, &self.session);
+        let id = self.ids.of(dso, cx.session);
         let file = match (&id, dso.file_id()) {
             (Some(id), _) => FileId::BuildId(id.as_bytes()),
             (None, Some(f)) => {
@@ -90,7 +90,7 @@ impl BuildIds {
             DsoKind::Kernel | DsoKind::Module => {
                 (mmap.pid, mmap.tid) = (-1, 0);
                 (mmap.prot, mmap.flags) = (PROT_READ | PROT_EXEC, MAP_PRIVATE);
-                let machine = self.session.machines().get(dso.machine());
+                let machine = cx.session.machines().get(dso.machine());
                 if hit.map.mapping() == Mapping::Identity
                     && let Some(machine) = machine
                     && let Some(whole) = machine.kernel_map()

@@ -24,13 +24,11 @@ use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
 use crate::error::Result;
-use crate::event::ksymbol::Ksymbol;
 use crate::event::mmap::Mmap;
-use crate::event::task::{Comm, Fork, Namespaces};
 use crate::event::{Record, user};
 use crate::header::Header;
 use crate::header::features::build_ids::{BuildIdEntry, BuildIdTable};
-use crate::session::{Arch, Dso, DsoKind, HOST, MachinePid, Session};
+use crate::session::{Dso, DsoKind, HOST, MachinePid};
 
 /// How build-ids are put into the recording; one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +49,6 @@ const VDSO_64_FROM: u64 = 1 << 32;
 /// The stage.
 pub struct BuildIds {
     style: Style,
-    session: Session,
     ids: Ids,
     hits: Hits,
     /// (machine, name) of DSOs that a HEADER_BUILD_ID record of the stream tells of.
@@ -65,7 +62,6 @@ impl BuildIds {
     pub fn new(style: Style, ids: Ids) -> Self {
         BuildIds {
             style,
-            session: Session::new(Arch::from_name("")),
             ids,
             hits: Hits::default(),
             announced: FxHashSet::default(),
@@ -83,29 +79,25 @@ impl BuildIds {
         matches!(self.style, Style::BuildIds | Style::BuildIdAll)
     }
 
-    fn machine(&self, mode: CpuMode, pid: i32) -> MachinePid {
-        self.session.machine_of(mode, None, pid)
-    }
-
-    /// MMAP or MMAP2.
+    /// MMAP or MMAP2; with samples looked at, the session has it already.
     fn map(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+        let mode = record.cpumode();
+        let is_kernel = matches!(mode, CpuMode::Kernel | CpuMode::GuestKernel);
+        match self.style {
+            Style::BuildIds => return Ok(Verdict::Keep),
+            Style::Mmap2BuildIds if !is_kernel => return Ok(Verdict::Drop),
+            _ => {}
+        }
         let Some(trailer) = cx.evlist.trailer_of(record.bytes) else { return Ok(Verdict::Keep) };
         let mmap = Mmap::parse(record, trailer)?;
-        let machine = self.machine(record.cpumode(), mmap.pid);
+        let machine = cx.session.machine_of(mode, None, mmap.pid);
         match self.style {
-            Style::BuildIds => {
-                self.session.mmap(machine, &mmap);
-                Ok(Verdict::Keep)
-            }
-            Style::Mmap2BuildIds => {
-                self.session.mmap(machine, &mmap);
-                if matches!(record.cpumode(), CpuMode::Kernel | CpuMode::GuestKernel) {
-                    self.kernels.remove(&machine);
-                }
+            Style::BuildIds | Style::Mmap2BuildIds => {
+                self.kernels.remove(&machine);
                 Ok(Verdict::Drop)
             }
             Style::BuildIdAll => {
-                let dso = self.session.dso_of(machine, &mmap);
+                let dso = cx.session.dso_of(machine, &mmap);
                 if is_32_bit_vdso(dso, mmap.start) || !dso.mark_hit() {
                     return Ok(Verdict::Keep);
                 }
@@ -119,7 +111,7 @@ impl BuildIds {
 
     /// Puts a HEADER_BUILD_ID record for the DSO before the record at hand, if its id can be had.
     fn announce(&mut self, dso: &Dso, record: Record<'_>, cx: &mut Context<'_>) {
-        let Some(id) = self.ids.of(dso, &self.session) else { return };
+        let Some(id) = self.ids.of(dso, cx.session) else { return };
         let machine = dso.machine();
         if self.announced.contains(&(machine, Box::from(dso.name()))) {
             self.ids.was_announced(dso);
@@ -132,42 +124,6 @@ impl BuildIds {
             }
         });
         self.announced.insert((machine, Box::from(name)));
-    }
-
-    /// Records that change the session, other than maps.
-    fn side_band(&mut self, record: Record<'_>, cx: &Context<'_>) -> Result<()> {
-        let none = Default::default();
-        let trailer = cx.evlist.trailer_of(record.bytes).unwrap_or(&none);
-        let mode = record.cpumode();
-        match record.ty() {
-            RecordType::COMM => {
-                let comm = Comm::parse(record, trailer)?;
-                let machine = self.machine(mode, comm.pid);
-                self.session.comm(machine, &comm);
-            }
-            RecordType::FORK => {
-                let fork = Fork::parse(record)?;
-                let machine = self.machine(mode, fork.pid);
-                self.session.fork(machine, &fork);
-            }
-            RecordType::EXIT => {
-                let exit = Fork::parse(record)?;
-                let machine = self.machine(mode, exit.pid);
-                self.session.exit(machine, &exit);
-            }
-            RecordType::NAMESPACES => {
-                let namespaces = Namespaces::parse(record, trailer)?;
-                let machine = self.machine(mode, namespaces.pid);
-                self.session.namespaces(machine, &namespaces);
-            }
-            RecordType::KSYMBOL => {
-                let ksymbol = Ksymbol::parse(record, trailer)?;
-                let machine = self.machine(mode, -1);
-                self.session.ksymbol(machine, &ksymbol);
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// A HEADER_BUILD_ID record of the stream: its DSO needs no other.
@@ -200,8 +156,6 @@ impl Stage for BuildIds {
     }
 
     fn begin(&mut self, header: &Header) -> Result<()> {
-        let arch = header.string_feature(Feature::ARCH).unwrap_or_default();
-        self.session.set_arch(Arch::from_name(&String::from_utf8_lossy(arch)));
         self.ids.set_host(header);
         if let Some(section) = header.feature(Feature::BUILD_ID) {
             for entry in &BuildIdTable::parse(section, header.order).entries {
@@ -216,19 +170,11 @@ impl Stage for BuildIds {
             RecordType::SAMPLE if self.order() == Order::SideBand => self.sample(record, cx)?,
             RecordType::CALLCHAIN_DEFERRED if self.order() == Order::SideBand => self.deferred(record, cx)?,
             RecordType::MMAP | RecordType::MMAP2 => return self.map(record, cx),
-            RecordType::NAMESPACES => self.side_band(record, cx)?,
-            RecordType::COMM | RecordType::FORK | RecordType::EXIT | RecordType::KSYMBOL
-                if self.order() == Order::SideBand =>
-            {
-                self.side_band(record, cx)?;
-            }
+            // Says where the files of a process's maps are to be looked for.
+            RecordType::NAMESPACES if self.order() == Order::File => cx.session.apply(record, cx.evlist)?,
             RecordType::HEADER_BUILD_ID => self.recorded_id(record),
             _ => {}
         }
         Ok(Verdict::Keep)
-    }
-
-    fn round(&mut self) {
-        self.session.round();
     }
 }

@@ -1,0 +1,258 @@
+//! Several stages, one behind the other.
+
+use super::{Context, Counts, Edits, Order, Stage, Verdict};
+use crate::abi::record::{HEADER_SIZE, RecordType};
+use crate::error::Result;
+use crate::event::{Record, type_and_size};
+use crate::header::Header;
+use crate::ordered_events::is_side_band;
+
+/// Stages in the order in which records pass them.
+///
+/// What one stage drops the next does not see; what it puts in a record's place or before it the next sees as if it had
+/// been read. All share the session: side-band that a stage makes is applied to it before the next stage looks, so a
+/// map that gets another name has it from then on.
+pub struct Chain<'a> {
+    stages: Vec<&'a mut dyn Stage>,
+    /// Whether the session is kept up to date.
+    applies: bool,
+    scratch: Edits,
+    /// Counts what stages make, which does not matter: what leaves is counted.
+    counts: Counts,
+}
+
+/// A record on its way that is not, or no longer, as it was read.
+#[derive(Default)]
+struct Made {
+    /// What leaves before or instead of the record that was read.
+    bytes: Vec<u8>,
+    types: Vec<RecordType>,
+}
+
+impl<'a> Chain<'a> {
+    /// A chain.
+    pub fn new(stages: Vec<&'a mut dyn Stage>) -> Self {
+        let applies = order_of(&stages) != Order::File;
+        Chain { stages, applies, scratch: Edits::default(), counts: Counts::default() }
+    }
+
+    /// Lets a record pass the stages from `first` on. Whether it leaves as it is; `made` gets what else leaves.
+    fn pass(
+        &mut self,
+        first: usize,
+        record: Record<'_>,
+        cx: &mut Context<'_>,
+        made: &mut Option<Box<Made>>,
+    ) -> Result<Verdict> {
+        for at in first..self.stages.len() {
+            let Some(stage) = self.stages.get_mut(at) else { break };
+            let mut inner = Context {
+                evlist: cx.evlist,
+                session: &mut *cx.session,
+                edits: &mut self.scratch,
+                out: &mut self.counts,
+                pos: record.pos,
+                size: record.bytes.len() as u64,
+            };
+            let verdict = stage.record(record, &mut inner)?;
+            if self.scratch.pending() != 0 {
+                self.pass_made(at + 1, record, cx, made)?;
+            }
+            if verdict != Verdict::Keep {
+                return Ok(verdict);
+            }
+        }
+        Ok(Verdict::Keep)
+    }
+
+    /// Lets what a stage has made pass the stages behind it.
+    #[cold]
+    fn pass_made(
+        &mut self,
+        next: usize,
+        record: Record<'_>,
+        cx: &mut Context<'_>,
+        made: &mut Option<Box<Made>>,
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        let taken = self.scratch.take_until(u64::MAX, |_, piece| {
+            bytes.extend_from_slice(piece);
+            Ok::<(), crate::error::Error>(())
+        });
+        taken?;
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let size = type_and_size(rest, record.order).map(|(_, size)| size).filter(|&s| s >= HEADER_SIZE);
+            let Some((one, others)) = size.and_then(|size| rest.split_at_checked(size)) else {
+                return Err(record.error("a stage put something in its place that is no record"));
+            };
+            rest = others;
+            let one = Record { bytes: one, order: record.order, pos: record.pos };
+            if self.applies && is_side_band(one.ty()) {
+                cx.session.apply(one, cx.evlist)?;
+            }
+            if self.pass(next, one, cx, made)? == Verdict::Keep {
+                let made = made.get_or_insert_default();
+                made.bytes.extend_from_slice(one.bytes);
+                made.types.push(one.ty());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn order_of(stages: &[&mut dyn Stage]) -> Order {
+    stages.iter().map(|s| s.order()).max().unwrap_or(Order::File)
+}
+
+impl Stage for Chain<'_> {
+    fn order(&self) -> Order {
+        order_of(&self.stages)
+    }
+
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.stages.iter_mut().try_for_each(|s| s.begin(header))
+    }
+
+    #[inline]
+    fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+        let mut made = None;
+        let verdict = self.pass(0, record, cx, &mut made)?;
+        let Some(made) = made else {
+            return Ok(if verdict == Verdict::Keep { Verdict::Keep } else { Verdict::Drop });
+        };
+        let put = |out: &mut Vec<u8>, counts: &mut Counts| {
+            out.extend_from_slice(&made.bytes);
+            made.types.iter().for_each(|&ty| counts.add(ty));
+        };
+        if verdict == Verdict::Keep {
+            cx.insert_before(put);
+            Ok(Verdict::Keep)
+        } else {
+            cx.replace(put);
+            Ok(Verdict::Replaced)
+        }
+    }
+
+    fn round(&mut self) {
+        self.stages.iter_mut().for_each(|s| s.round());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::bytes::ByteOrder;
+    use crate::event::{begin_record, finish_record};
+    use crate::evlist::Evlist;
+    use crate::session::{Arch, HOST, Session};
+
+    const ORDER: ByteOrder = ByteOrder::Little;
+
+    fn comm(name: &[u8; 8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let at = begin_record(&mut out, ORDER, RecordType::COMM, 0);
+        ORDER.put_u32(&mut out, 7);
+        ORDER.put_u32(&mut out, 7);
+        out.extend_from_slice(name);
+        finish_record(&mut out, ORDER, at).unwrap();
+        out
+    }
+
+    /// Calls its function, and notes the names it saw.
+    struct Probe<F>(F, Vec<Vec<u8>>);
+
+    impl<F: FnMut(&[u8], &mut Context<'_>) -> Verdict> Stage for Probe<F> {
+        fn order(&self) -> Order {
+            Order::SideBand
+        }
+        fn begin(&mut self, _: &Header) -> Result<()> {
+            Ok(())
+        }
+        fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+            let name = crate::bytes::until_nul(record.bytes.get(16..).unwrap_or_default());
+            self.1.push(name.to_vec());
+            Ok((self.0)(name, cx))
+        }
+    }
+
+    /// What leaves when one record named `in` passes, what each stage saw, and the name that the session has then.
+    fn run(stages: Vec<&mut dyn Stage>) -> (Verdict, Vec<u8>, Vec<u8>) {
+        let mut session = Session::new(Arch::from_name("x86_64"));
+        let (mut edits, mut out) = (Edits::default(), Counts::default());
+        let bytes = comm(b"in\0\0\0\0\0\0");
+        let record = Record { bytes: &bytes, order: ORDER, pos: 100 };
+        let evlist = Evlist::new(ORDER);
+        session.apply(record, &evlist).unwrap();
+        let mut cx = Context {
+            evlist: &evlist,
+            session: &mut session,
+            edits: &mut edits,
+            out: &mut out,
+            pos: 100,
+            size: bytes.len() as u64,
+        };
+        let verdict = Chain::new(stages).record(record, &mut cx).unwrap();
+        let mut left = Vec::new();
+        edits
+            .take_until(u64::MAX, |edit, bytes| {
+                assert_eq!(edit.skip, if verdict == Verdict::Replaced { 24 } else { 0 });
+                left.extend(bytes.chunks(24).flat_map(|c| [&c[16..19], b" "].concat()));
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+        assert_eq!(out.get(RecordType::COMM) as usize, left.len() / 4);
+        let name = session.thread(HOST, 7, 7).unwrap().comm().unwrap().to_vec();
+        (verdict, left, name)
+    }
+
+    #[test]
+    fn what_is_dropped_goes_no_further() {
+        let mut first = Probe(|_: &[u8], _: &mut Context<'_>| Verdict::Drop, Vec::new());
+        let mut second = Probe(|_: &[u8], _: &mut Context<'_>| Verdict::Keep, Vec::new());
+        assert_eq!(run(vec![&mut first, &mut second]), (Verdict::Drop, vec![], b"in".to_vec()));
+        assert!(second.1.is_empty());
+    }
+
+    #[test]
+    fn what_is_made_is_seen_by_the_stages_behind_and_by_the_session() {
+        let mut first = Probe(
+            |_: &[u8], cx: &mut Context<'_>| {
+                cx.insert_before(|out, _| out.extend(comm(b"one\0\0\0\0\0")));
+                cx.replace(|out, _| out.extend([comm(b"two\0\0\0\0\0"), comm(b"bad\0\0\0\0\0")].concat()));
+                Verdict::Replaced
+            },
+            Vec::new(),
+        );
+        let mut second = Probe(
+            |name: &[u8], cx: &mut Context<'_>| match name {
+                b"bad" => Verdict::Drop,
+                b"two" => {
+                    cx.insert_before(|out, _| out.extend(comm(b"mid\0\0\0\0\0")));
+                    Verdict::Keep
+                }
+                _ => Verdict::Keep,
+            },
+            Vec::new(),
+        );
+        let mut third = Probe(|_: &[u8], _: &mut Context<'_>| Verdict::Keep, Vec::new());
+        let (verdict, left, name) = run(vec![&mut first, &mut second, &mut third]);
+        assert_eq!((verdict, left.as_slice()), (Verdict::Replaced, &b"one mid two "[..]));
+        assert_eq!(second.1, [b"one", b"two", b"bad"].map(|n| n.to_vec()));
+        assert_eq!(third.1, [b"one", b"mid", b"two"].map(|n| n.to_vec()));
+        assert_eq!(name, b"bad");
+    }
+
+    #[test]
+    fn what_is_inserted_leaves_a_kept_record_where_it_is() {
+        let mut only = Probe(
+            |_: &[u8], cx: &mut Context<'_>| {
+                cx.insert_before(|out, _| out.extend(comm(b"new\0\0\0\0\0")));
+                Verdict::Keep
+            },
+            Vec::new(),
+        );
+        assert_eq!(run(vec![&mut only]), (Verdict::Keep, b"new ".to_vec(), b"new".to_vec()));
+    }
+}
