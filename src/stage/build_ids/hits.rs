@@ -192,8 +192,8 @@ impl<'h, 'v> Looker<'h, 'v> {
         }
     }
 
-    /// Words that may be return addresses.
-    fn words(&mut self, words: &[u8], order: ByteOrder) {
+    /// Words of 4 or 8 bytes that may be return addresses, of which the bits of `mask` are the address.
+    fn words(&mut self, words: &[u8], order: ByteOrder, width: usize, mask: u64) {
         let Some(user) = self.view.maps(CpuMode::User) else { return };
         let per_map = self.per_map;
         let Some((low, high)) = user.bounds_where(|map, hit| {
@@ -202,8 +202,8 @@ impl<'h, 'v> Looker<'h, 'v> {
         }) else {
             return;
         };
-        for word in words.chunks_exact(8) {
-            let ip = order.u64(word, 0).unwrap_or(0);
+        for word in words.chunks_exact(width) {
+            let ip = order.u64(word, 0).or_else(|| order.u32(word, 0).map(u64::from)).unwrap_or(0) & mask;
             if low <= ip && ip < high {
                 let executable =
                     self.view.find(CpuMode::User, ip).is_some_and(|f| f.map.prot() & PROT_EXEC != 0);
@@ -214,6 +214,13 @@ impl<'h, 'v> Looker<'h, 'v> {
         }
     }
 }
+
+/// The ABI word of registers of a 32-bit process (`PERF_SAMPLE_REGS_ABI_32`).
+const REGS_ABI_32: u64 = 1;
+/// `EM_AARCH64`, where the upper bits of a saved return address may be its signature.
+const EM_AARCH64: u16 = 183;
+/// Address bits below the signature.
+const UNSIGNED: u64 = (1 << 48) - 1;
 
 /// Fields, besides ip and callchain, that hold addresses of code.
 const MORE: u64 = s::BRANCH_STACK | s::REGS_USER | s::STACK_USER;
@@ -230,6 +237,8 @@ impl BuildIds {
         let mode = record.cpumode();
         let machine = cx.session.machine_of(mode, None, pid);
         let per_map = self.style == Style::Mmap2BuildIds;
+        let arch = cx.session.machines().host().arch().e_machine;
+        let mask = if arch == EM_AARCH64 { UNSIGNED } else { u64::MAX };
         let mut looker = Looker::new(&mut self.hits, cx.session, machine, pid, tid, per_map);
         if let Some(ip) = word(layout.ip) {
             looker.address(mode, ip);
@@ -241,7 +250,7 @@ impl BuildIds {
             looker.address(looker.view.addr_cpumode(mode, addr), addr);
         }
         if layout.has(MORE) {
-            more(&mut looker, record, layout, mode)?;
+            more(&mut looker, record, layout, mode, mask)?;
         }
         if !self.hits.found.is_empty() {
             self.put_found(record, layout, cx);
@@ -293,7 +302,13 @@ impl BuildIds {
 /// Branches, registers and stack.
 #[cold]
 #[inline(never)]
-fn more(looker: &mut Looker<'_, '_>, record: Record<'_>, layout: &SampleLayout, mode: CpuMode) -> Result<()> {
+fn more(
+    looker: &mut Looker<'_, '_>,
+    record: Record<'_>,
+    layout: &SampleLayout,
+    mode: CpuMode,
+    mask: u64,
+) -> Result<()> {
     let fields = sample::fields(record, layout)?;
     let bytes = |range: std::ops::Range<usize>| record.bytes.get(range).unwrap_or_default();
     if let Some(range) = fields.branches {
@@ -306,10 +321,10 @@ fn more(looker: &mut Looker<'_, '_>, record: Record<'_>, layout: &SampleLayout, 
         }
     }
     if let Some(stack) = fields.stack_user.filter(|s| !s.is_empty()) {
-        if let Some((_, regs)) = fields.regs_user {
-            looker.words(bytes(regs), record.order);
-        }
-        looker.words(bytes(stack), record.order);
+        let (abi, regs) = fields.regs_user.unwrap_or_default();
+        let width = if abi == REGS_ABI_32 { 4 } else { 8 };
+        looker.words(bytes(regs), record.order, 8, mask);
+        looker.words(bytes(stack), record.order, width, mask);
     }
     Ok(())
 }
