@@ -4,4 +4,5 @@ pub mod expr;
 pub mod fault;
 mod lex;
 pub mod parse;
+pub mod short;
 mod values;
