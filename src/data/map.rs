@@ -4,6 +4,9 @@
 use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::Thread;
 
 use memmap2::{Mmap, MmapOptions};
 
@@ -59,6 +62,71 @@ impl Mapping {
                 let _ = map.advise_range(memmap2::Advice::PopulateRead, range.start, end - range.start);
             }
         }
+    }
+}
+
+impl Mapping {
+    /// Lets go of the pages of a range that nobody will read again, so that the process does not have to when it ends.
+    pub fn release(&self, range: Range<usize>) {
+        let Some(map) = &self.map else { return };
+        let end = range.end.min(map.len());
+        if range.start < end {
+            // SAFETY: the map is shared, of a file and never written, so that a page that is read again all the same
+            // comes back from the file with what the file holds, which readers must expect to change anyway.
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, end - range.start)
+            };
+        }
+    }
+}
+
+/// How far ahead of the reader pages are brought in, and by how many at a time.
+const AHEAD: usize = 32 << 20;
+const STEP: usize = 2 << 20;
+
+/// Brings a mapping's pages in ahead of whoever walks over it, on a thread of its own, so that the walk takes no page
+/// faults; ends with this.
+pub struct ReadAhead {
+    progress: Arc<AtomicUsize>,
+    thread: Thread,
+}
+
+impl ReadAhead {
+    /// Starts for a range; nothing is done for one that is over in an instant.
+    pub fn start(map: &Arc<Mapping>, range: Range<usize>) -> Option<ReadAhead> {
+        if range.len() < 2 * STEP {
+            return None;
+        }
+        let progress = Arc::new(AtomicUsize::new(range.start));
+        let (seen, map) = (progress.clone(), map.clone());
+        let worker = move || {
+            let mut at = range.start;
+            while at < range.end {
+                match seen.load(Relaxed) {
+                    usize::MAX => return,
+                    done if at > done.saturating_add(AHEAD) => std::thread::park(),
+                    _ => {
+                        map.populate(at..(at + STEP).min(range.end));
+                        at += STEP;
+                    }
+                }
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("read-ahead".into()).spawn(worker).ok()?.thread().clone();
+        Some(ReadAhead { progress, thread })
+    }
+
+    /// Tells how far the walk has come, as an index into the mapping.
+    pub fn reached(&self, at: usize) {
+        self.progress.store(at, Relaxed);
+        self.thread.unpark();
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.reached(usize::MAX);
     }
 }
 

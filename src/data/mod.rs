@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use generation::inode_generation;
-pub use map::Mapping;
+pub use map::{Mapping, ReadAhead};
 use rustix::fs::{FileType, Stat};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -80,6 +80,13 @@ impl Block {
         }
     }
 
+    /// Lets go of the pages of a range that nobody will read again, if the block is mapped.
+    pub fn release(&self, range: Range<usize>) {
+        if let Bytes::Map(map, at) = &self.bytes {
+            map.release(at.start + range.start..at.start + range.end);
+        }
+    }
+
     /// Bytes that the block holds in memory of its own.
     pub fn heap_bytes(&self) -> usize {
         match &self.bytes {

@@ -7,6 +7,7 @@ use super::{Context, Counts, Edits, Order, Stage, Verdict};
 use crate::abi::feature::Feature;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
+use crate::data::ReadAhead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, begin_record, finish_record, type_and_size, user};
 use crate::evlist::Evlist;
@@ -216,6 +217,8 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             self.head.payload(bytes.get(..at).unwrap_or_default())?;
         }
         let mut emit_at = base + EMIT_EVERY;
+        let ahead =
+            block.map().and_then(|(map, range)| Some((ReadAhead::start(map, range.clone())?, range.start)));
         if self.done.talk > 0 {
             self.cut(block, at);
             self.done.talk += (bytes.len() - at) as u64;
@@ -261,6 +264,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             at += taken;
             if pos >= emit_at {
                 emit_at = pos + EMIT_EVERY;
+                if let Some((ahead, start)) = &ahead {
+                    ahead.reached(start + at);
+                }
                 if self.queue.is_none() {
                     self.emit(Some(base + at as u64))?;
                 }

