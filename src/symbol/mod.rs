@@ -26,6 +26,7 @@ mod nesting;
 mod parity;
 mod perf_map;
 pub mod plt;
+mod recent;
 #[cfg(test)]
 mod rules;
 mod side;

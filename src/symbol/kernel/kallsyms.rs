@@ -33,10 +33,25 @@ pub struct Kallsyms {
 }
 
 impl Kallsyms {
-    /// Reads and parses a list, of the running kernel or a copy.
+    /// Reads and parses a list, of the running kernel or a copy. The kernel takes longer to write it out than
+    /// parsing takes, so a thread reads while this one parses.
     pub fn read(path: &Path) -> Result<Kallsyms, LoadError> {
-        let file = File::open(path).map_err(|e| LoadError::io(path, e))?;
-        Self::parse(path, file)
+        let mut file = File::open(path).map_err(|e| LoadError::io(path, e))?;
+        std::thread::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::sync_channel(8);
+            scope.spawn(move || {
+                loop {
+                    let mut part = Vec::with_capacity(READ);
+                    let result = file.by_ref().take(READ as u64).read_to_end(&mut part).map(|_| part);
+                    let ends = result.as_ref().map_or(true, Vec::is_empty);
+                    // An error on this side means that parsing has given up.
+                    if sender.send(result).is_err() || ends {
+                        break;
+                    }
+                }
+            });
+            Self::parse(path, Parts { receiver, part: Vec::new(), at: 0 })
+        })
     }
 
     /// Parses a list while reading it.
@@ -173,6 +188,25 @@ impl Kallsyms {
             table.finish()?;
         }
         Ok((kernel, modules))
+    }
+}
+
+/// What a reading thread sends, in order.
+struct Parts {
+    receiver: std::sync::mpsc::Receiver<std::io::Result<Vec<u8>>>,
+    part: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Parts {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if self.at == self.part.len() {
+            self.part = self.receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
+            self.at = 0;
+        }
+        let n = self.part.get(self.at..).unwrap_or_default().read(buf)?;
+        self.at += n;
+        Ok(n)
     }
 }
 

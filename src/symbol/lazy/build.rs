@@ -13,6 +13,7 @@ use crate::symbol::file::StringTable;
 use crate::symbol::memory::{self, OutOfMemory};
 use crate::symbol::nesting::Nesting;
 use crate::symbol::plt::{Plt, PltName};
+use crate::symbol::recent::Recent;
 use crate::symbol::sym::{SymbolBinding, SymbolType};
 use crate::symbol::symtab::RawSymbol;
 
@@ -278,6 +279,7 @@ impl Builder {
             entries: self.entries,
             sample,
             nesting,
+            recent: Recent::default(),
             names: self.names,
             slots: Slots::new(),
             by_name: RwLock::new(None),

@@ -20,6 +20,7 @@ use super::demangle::{Demangle, demangle};
 use super::file::StringTable;
 use super::nesting::Nesting;
 use super::plt;
+use super::recent::Recent;
 use super::sym::Symbol;
 use super::{choose, memory};
 use by_name::ByName;
@@ -34,6 +35,7 @@ pub struct LazyIndex {
     sample: Vec<u64>,
     /// By first entry of a group.
     nesting: Nesting,
+    recent: Recent,
     names: Names,
     slots: Slots,
     by_name: RwLock<Option<std::sync::Arc<ByName>>>,
@@ -97,10 +99,19 @@ impl LazyIndex {
     #[inline]
     fn last_at_or_before(&self, addr: u64) -> Option<usize> {
         let key = Entry::last_key_at(addr)?;
+        let starts_by = |at: usize| self.entries.get(at).is_some_and(|e| e.key() <= key);
+        if let Some(at) = self.recent.get(addr)
+            && starts_by(at)
+            && !starts_by(at + 1)
+        {
+            return Some(at);
+        }
         let block = self.sample.partition_point(|&k| k <= key).checked_sub(1)?;
         let from = block * STRIDE;
         let entries = self.entries.get(from..(from + STRIDE).min(self.entries.len()))?;
-        Some(from + entries.partition_point(|e| e.key() <= key).checked_sub(1)?)
+        let at = from + entries.partition_point(|e| e.key() <= key).checked_sub(1)?;
+        self.recent.put(addr, at, self.entries.len());
+        Some(at)
     }
 
     /// The first entry of the group that has the entry.
@@ -219,6 +230,7 @@ impl LazyIndex {
         memory::buffer(&self.entries)
             + memory::buffer(&self.sample)
             + self.nesting.memory()
+            + self.recent.memory()
             + self.slots.memory()
             + by_name.as_ref().map_or(0, |index| index.memory())
             + files

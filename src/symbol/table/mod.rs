@@ -11,6 +11,7 @@ use std::sync::RwLock;
 
 use super::memory::{self, OutOfMemory};
 use super::nesting::Nesting;
+use super::recent::Recent;
 use super::sym::{Symbol, SymbolBinding, SymbolType};
 pub use fixup::EndRule;
 
@@ -24,6 +25,7 @@ pub struct SymbolTable {
     /// Symbols have been appended without regard to order.
     unsorted: bool,
     nesting: Nesting,
+    recent: Recent,
     /// Names one after the other, each after its length in LEB128.
     names: Vec<u8>,
     by_name: RwLock<Option<std::sync::Arc<[u32]>>>,
@@ -165,8 +167,22 @@ impl SymbolTable {
         }
     }
 
+    #[inline]
+    fn last_at_or_before(&self, addr: u64) -> Option<usize> {
+        let starts_by = |at: usize| self.symbols.get(at).is_some_and(|s| s.start <= addr);
+        if let Some(at) = self.recent.get(addr)
+            && starts_by(at)
+            && !starts_by(at + 1)
+        {
+            return Some(at);
+        }
+        let at = self.symbols.partition_point(|s| s.start <= addr).checked_sub(1)?;
+        self.recent.put(addr, at, self.symbols.len());
+        Some(at)
+    }
+
     fn find_sorted(&self, addr: u64) -> Option<&Symbol> {
-        let mut at = self.symbols.partition_point(|s| s.start <= addr).checked_sub(1)?;
+        let mut at = self.last_at_or_before(addr)?;
         loop {
             let symbol = self.symbols.get(at)?;
             if symbol.contains(addr) {
@@ -198,6 +214,7 @@ impl SymbolTable {
             + memory::buffer(&self.tail)
             + memory::buffer(&self.names)
             + self.nesting.memory()
+            + self.recent.memory()
             + by_name.as_ref().map_or(0, |index| size_of_val(&**index))
     }
 
