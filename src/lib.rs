@@ -18,6 +18,7 @@
 //! - [`stage`]: what is done to records, and the pipeline that does it.
 //! - [`writer`]: the output, whole or not at all.
 //! - [`rewrite`]: a whole rewrite, from input to output.
+//! - [`script`]: samples shown as text or JSON.
 //! - [`cli`]: the command line.
 
 pub mod abi;
@@ -31,6 +32,7 @@ pub mod header;
 pub mod ordered_events;
 pub mod reader;
 pub mod rewrite;
+pub mod script;
 pub mod session;
 pub mod stage;
 pub mod symbol;

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(super) use attr::event_name;
 use collect::Collector;
 use report::{Layout, Report};
 use stream::End;

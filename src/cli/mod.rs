@@ -2,6 +2,7 @@
 
 mod info;
 mod inject;
+mod script;
 mod signals;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ struct Cli {
 enum Command {
     Inject(Box<inject::InjectArgs>),
     Info(info::InfoArgs),
+    Script(Box<script::ScriptArgs>),
 }
 
 /// The definition of the whole command line, for completions and man pages.
@@ -61,5 +63,6 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Command::Inject(args) => inject::run(args),
         Command::Info(args) => info::run(args),
+        Command::Script(args) => script::run(args),
     }
 }

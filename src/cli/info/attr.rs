@@ -193,7 +193,7 @@ pub(super) fn type_name(attr: &Attr, pmu: impl Fn(u32) -> Option<String>) -> Opt
 ///
 /// `tracepoint` gives `system:name` of a tracepoint id, `pmu` the name of a PMU type, as far as the recording
 /// has them.
-pub(super) fn event_name(
+pub(in crate::cli) fn event_name(
     attr: &Attr,
     tracepoint: impl Fn(u64) -> Option<String>,
     pmu: impl Fn(u32) -> Option<String>,

@@ -1,0 +1,206 @@
+//! `repipe script`: definition, validation, run.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::info::event_name;
+use crate::error::{Error, Result};
+use crate::script::{self, Filter, Format, Options, Selection};
+use crate::symbol::{Demangle, LoadOptions};
+
+/// Show the samples of a recording with their symbols and callchains, as perf script does.
+#[derive(Args, Debug)]
+pub struct ScriptArgs {
+    /// The recording to read: a file, a directory, or - for standard input
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    input: PathBuf,
+
+    /// Fields to show, by names separated by commas: comm, pid, tid, time, cpu, event, ip, sym, symoff, dso, addr,
+    /// period. With + or - before each name they change the usual ones; with hw:, sw:, trace:, raw: or break: in
+    /// front they are for events of that type
+    #[arg(short = 'F', long, value_name = "[TYPE:]FIELDS", allow_hyphen_values = true)]
+    fields: Vec<String>,
+
+    /// Show callchains, as is usual where there are some
+    #[arg(short = 'g', long, overrides_with = "hide_call_graph")]
+    show_call_graph: bool,
+
+    /// Show no callchains
+    #[arg(short = 'G', long)]
+    hide_call_graph: bool,
+
+    /// Only samples within START,STOP (in seconds, either may be left out), or P%/N, or P%-Q%
+    #[arg(long, value_name = "SPAN")]
+    time: Option<String>,
+
+    /// Only samples of these processes
+    #[arg(long, value_name = "PID[,PID…]")]
+    pid: Option<String>,
+
+    /// Only samples of these threads
+    #[arg(long, value_name = "TID[,TID…]")]
+    tid: Option<String>,
+
+    /// Only samples of threads with these names
+    #[arg(short = 'c', long = "comms", visible_alias = "comm", value_name = "COMM[,COMM…]")]
+    comms: Option<String>,
+
+    /// Only samples of these CPUs, such as 0-3,7
+    #[arg(short = 'C', long, value_name = "CPUS")]
+    cpu: Option<String>,
+
+    /// Show times to the nanosecond
+    #[arg(long)]
+    ns: bool,
+
+    /// Write a JSON object for each sample, one a line; times are in nanoseconds
+    #[arg(long)]
+    json: bool,
+
+    /// The kernel's ELF file
+    #[arg(short = 'k', long, value_name = "FILE")]
+    vmlinux: Option<PathBuf>,
+
+    /// Don't look for the kernel's ELF file
+    #[arg(long)]
+    ignore_vmlinux: bool,
+
+    /// A copy of /proc/kallsyms to take the kernel's symbols from
+    #[arg(long, value_name = "FILE")]
+    kallsyms: Option<PathBuf>,
+
+    /// Look for files with symbols under this directory instead of the root
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
+
+    /// perf's build-id cache [default: $PERF_BUILDID_DIR, else ~/.debug]
+    #[arg(long, value_name = "DIR")]
+    buildid_dir: Option<PathBuf>,
+
+    /// Show symbols of C++, Rust and Java as they stand in the file
+    #[arg(long, overrides_with = "demangle")]
+    no_demangle: bool,
+
+    /// Show symbols of C++, Rust and Java as they are written in source, as is usual
+    #[arg(long)]
+    demangle: bool,
+
+    /// Demangle symbols of the kernel too
+    #[arg(long)]
+    demangle_kernel: bool,
+
+    /// Accepted as perf has it: inlined functions are not shown
+    #[arg(long)]
+    no_inline: bool,
+
+    /// Load the symbols of every file whole instead of those that are met
+    #[arg(long)]
+    eager_symbols: bool,
+
+    /// Let go of symbols when they take more than this: bytes, or with K, M or G behind
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory_limit: Option<usize>,
+
+    /// Read a recording that belongs to someone else
+    #[arg(short, long)]
+    force: bool,
+
+    /// Show a recording that is cut or broken as far as it is whole
+    #[arg(long)]
+    salvage: bool,
+
+    /// Print no warnings
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    quiet: bool,
+}
+
+/// `NUMBER[K|M|G]`, in bytes.
+fn size(text: &str) -> Result<usize, String> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (text.get(..at), 1 << 10),
+        Some((at, 'm' | 'M')) => (text.get(..at), 1 << 20),
+        Some((at, 'g' | 'G')) => (text.get(..at), 1 << 30),
+        _ => (Some(text), 1),
+    };
+    let number: Option<usize> = digits.and_then(|digits| digits.parse().ok());
+    number.and_then(|n| n.checked_mul(unit)).ok_or_else(|| format!("{text} is no size, such as 16M"))
+}
+
+impl ScriptArgs {
+    fn options(&self) -> Result<Options> {
+        let mut fields = Selection::default();
+        for text in &self.fields {
+            fields.apply(text)?;
+        }
+        let mut filter = Filter::default();
+        if let Some(text) = &self.pid {
+            filter.pids = Filter::parse_ids(text)?;
+        }
+        if let Some(text) = &self.tid {
+            filter.tids = Filter::parse_ids(text)?;
+        }
+        if let Some(text) = &self.comms {
+            filter.comms = text.split(',').map(|comm| comm.as_bytes().into()).collect();
+        }
+        if let Some(text) = &self.cpu {
+            filter.cpus = Filter::parse_cpus(text)?;
+        }
+        if self.vmlinux.is_some() && self.kallsyms.is_some() {
+            return Err(Error::usage(
+                "the kernel's symbols come from --vmlinux or from --kallsyms, not from both",
+            ));
+        }
+        let given = |on: bool| if on { Demangle::Yes } else { Demangle::No };
+        let buildid_dir = self.buildid_dir.clone().or_else(|| {
+            let set = std::env::var_os("PERF_BUILDID_DIR").map(PathBuf::from);
+            set.or_else(|| LoadOptions::default().buildid_dir)
+        });
+        Ok(Options {
+            input: self.input.clone(),
+            force: self.force,
+            salvage: self.salvage,
+            fields,
+            callchains: !self.hide_call_graph,
+            filter,
+            time: self.time.clone(),
+            nanoseconds: self.ns,
+            format: if self.json { Format::Json } else { Format::Text },
+            load: LoadOptions {
+                symfs: self.symfs.clone(),
+                buildid_dir,
+                demangle: given(!self.no_demangle),
+                demangle_kernel: given(self.demangle_kernel && !self.no_demangle),
+                eager: self.eager_symbols,
+                vmlinux: self.vmlinux.clone(),
+                ignore_vmlinux: self.ignore_vmlinux,
+                kallsyms: self.kallsyms.clone(),
+                release: None,
+            },
+            memory_limit: self.memory_limit,
+            name: |attr| event_name(attr, |_| None, |_| None),
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &ScriptArgs) -> Result<()> {
+    let warnings = script::run(&args.options()?)?;
+    if !args.quiet {
+        for warning in warnings {
+            eprintln!("repipe: warning: {warning}");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!((size("16M"), size("3k"), size("7")), (Ok(16 << 20), Ok(3 << 10), Ok(7)));
+        assert!(size("").is_err() && size("M").is_err() && size("99999999999999999999").is_err());
+    }
+}

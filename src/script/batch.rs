@@ -1,0 +1,118 @@
+//! What is handed from resolving to printing: samples as numbers, and each text once.
+
+/// A place in code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Address as shown.
+    pub ip: u64,
+    /// Bytes from the symbol's start.
+    pub offset: u64,
+    /// Symbol: 0 is none, others index [`Texts::symbols`] from 1.
+    pub symbol: u32,
+    /// DSO: 0 is none, others index [`Texts::dsos`] from 1.
+    pub dso: u32,
+}
+
+/// A sample; what a field that its event does not have holds is not looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Index of the event.
+    pub event: u32,
+    pub pid: i32,
+    pub tid: i32,
+    pub cpu: u32,
+    pub time: u64,
+    pub period: u64,
+    /// Data address; its place is the frame after the others.
+    pub addr: u64,
+    /// Range in [`Batch::comms`].
+    pub comm: (u32, u32),
+    /// Number of frames, which follow those of the sample before.
+    pub frames: u32,
+    /// Whether the frames are a callchain; otherwise there is one, or none without an instruction pointer.
+    pub chain: bool,
+    /// Whether a further frame, not counted, is the data address's.
+    pub addr_frame: bool,
+}
+
+/// What a new symbol or DSO, each numbered as it comes, is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Symbol,
+    Dso,
+}
+
+/// Samples in the order in which they are printed.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub samples: Vec<Sample>,
+    pub frames: Vec<Frame>,
+    pub comms: Vec<u8>,
+    /// Texts that are new with this batch: kind, and length in `names`.
+    pub new: Vec<(Kind, u32)>,
+    pub names: Vec<u8>,
+    /// Whether all texts of before are void.
+    pub forget: bool,
+}
+
+impl Batch {
+    /// Empties it for further use.
+    pub fn clear(&mut self) {
+        self.samples.clear();
+        self.frames.clear();
+        self.comms.clear();
+        self.new.clear();
+        self.names.clear();
+        self.forget = false;
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.frames.len() >= FRAMES || self.samples.len() >= FRAMES || self.names.len() >= 16 * FRAMES
+    }
+}
+
+/// Frames of a batch, about.
+const FRAMES: usize = 4096;
+
+/// The texts so far, on the side of the printer.
+#[derive(Default)]
+pub(super) struct Texts {
+    bytes: Vec<u8>,
+    symbols: Vec<(usize, u32)>,
+    dsos: Vec<(usize, u32)>,
+}
+
+impl Texts {
+    /// Takes over what is new with a batch.
+    pub fn learn(&mut self, batch: &Batch) {
+        if batch.forget {
+            *self = Texts::default();
+        }
+        let mut at = 0;
+        for &(kind, len) in &batch.new {
+            let name = batch.names.get(at..at + len as usize).unwrap_or_default();
+            at += len as usize;
+            let place = (self.bytes.len(), name.len() as u32);
+            self.bytes.extend_from_slice(name);
+            match kind {
+                Kind::Symbol => self.symbols.push(place),
+                Kind::Dso => self.dsos.push(place),
+            }
+        }
+    }
+
+    fn text(&self, list: &[(usize, u32)], id: u32) -> Option<&[u8]> {
+        let &(at, len) = list.get(usize::try_from(id.checked_sub(1)?).ok()?)?;
+        self.bytes.get(at..at + len as usize)
+    }
+
+    #[inline]
+    pub fn symbol(&self, id: u32) -> Option<&[u8]> {
+        self.text(&self.symbols, id)
+    }
+
+    #[inline]
+    pub fn dso(&self, id: u32) -> Option<&[u8]> {
+        self.text(&self.dsos, id)
+    }
+}

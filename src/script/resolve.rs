@@ -1,0 +1,178 @@
+//! From an address of a sample to a frame, with a memory for what was met before.
+//!
+//! The same code is met over and over, so most addresses are in a table by (version of the address space, address),
+//! whose entries hold numbers: of the symbol, of the DSO. Each text goes to the printer once.
+
+use rustc_hash::FxHashMap;
+
+use super::batch::{Batch, Frame, Kind};
+use super::symbols::Symbols;
+use crate::abi::misc::CpuMode;
+use crate::session::{MachinePid, Session};
+
+const SLOTS: usize = 1 << 15;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    epoch: u64,
+    ip: u64,
+    offset: u64,
+    symbol: u32,
+    dso: u32,
+}
+
+/// Whose addresses are resolved, and the versions of its maps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Space {
+    pub machine: MachinePid,
+    pub pid: i32,
+    pub tid: i32,
+    pub kernel_epoch: u64,
+    pub user_epoch: u64,
+}
+
+impl Space {
+    pub fn of(session: &mut Session, machine: MachinePid, pid: i32, tid: i32) -> Space {
+        let (kernel_epoch, user_epoch) = session.view(machine, pid, tid).epochs();
+        Space { machine, pid, tid, kernel_epoch, user_epoch }
+    }
+
+    /// The version of the maps that addresses of a cpumode lie in; `None` if there are none.
+    #[inline]
+    fn epoch(&self, mode: CpuMode) -> Option<u64> {
+        match mode {
+            CpuMode::Kernel | CpuMode::GuestKernel => Some(self.kernel_epoch),
+            CpuMode::User | CpuMode::GuestUser if self.user_epoch != 0 => Some(self.user_epoch),
+            _ => None,
+        }
+    }
+}
+
+/// Resolves addresses.
+pub(super) struct Resolver {
+    pub symbols: Symbols,
+    slots: Box<[Slot]>,
+    /// Numbers of symbols, by DSO and identity within it.
+    numbers: FxHashMap<(u32, usize), u32>,
+    /// Whether the name of a DSO, by its number, has gone out; the number that it has.
+    dsos: Vec<u32>,
+    dso_count: u32,
+    /// Bytes of names given out.
+    names: usize,
+    /// Whether symbols are wanted at all.
+    wants_symbols: bool,
+}
+
+impl Resolver {
+    pub fn new(symbols: Symbols) -> Self {
+        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0 };
+        Resolver {
+            symbols,
+            slots: vec![empty; SLOTS].into(),
+            numbers: FxHashMap::default(),
+            dsos: Vec::new(),
+            dso_count: 0,
+            names: 0,
+            wants_symbols: true,
+        }
+    }
+
+    /// Whether symbols are wanted at all.
+    pub fn set_wants_symbols(&mut self, wants: bool) {
+        self.wants_symbols = wants;
+    }
+
+    /// The frame of an address.
+    #[inline]
+    pub fn frame(
+        &mut self,
+        session: &mut Session,
+        space: &Space,
+        mode: CpuMode,
+        ip: u64,
+        batch: &mut Batch,
+    ) -> Frame {
+        let Some(epoch) = space.epoch(mode) else { return Frame { ip, offset: 0, symbol: 0, dso: 0 } };
+        let hash = (ip ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (hash >> (u64::BITS - SLOTS.trailing_zeros())) as usize;
+        match self.slots.get(index) {
+            Some(slot) if slot.ip == ip && slot.epoch == epoch => {
+                Frame { ip, offset: slot.offset, symbol: slot.symbol, dso: slot.dso }
+            }
+            _ => {
+                let frame = self.resolve(session, space, mode, ip, batch);
+                if let Some(slot) = self.slots.get_mut(index) {
+                    *slot = Slot { epoch, ip, offset: frame.offset, symbol: frame.symbol, dso: frame.dso };
+                }
+                frame
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn resolve(
+        &mut self,
+        session: &mut Session,
+        space: &Space,
+        mode: CpuMode,
+        ip: u64,
+        batch: &mut Batch,
+    ) -> Frame {
+        let mut frame = Frame { ip, offset: 0, symbol: 0, dso: 0 };
+        let found = session.view(space.machine, space.pid, space.tid).find(mode, ip).map(|f| f.map.clone());
+        let Some(map) = found else { return frame };
+        let dso = map.dso();
+        dso.mark_hit();
+        let reference = session.machines().get(space.machine).and_then(|m| m.reference_symbol());
+        let id = dso.id().0;
+        frame.dso = self.dso_number(id, dso.shown_name(), batch);
+        if self.wants_symbols {
+            let (numbers, names) = (&mut self.numbers, &mut self.names);
+            let named = self.symbols.find(&map, ip, reference, |named| {
+                let next = numbers.len() as u32 + 1;
+                let number = *numbers.entry((id, named.key)).or_insert_with(|| {
+                    batch.new.push((Kind::Symbol, named.name.len() as u32));
+                    batch.names.extend_from_slice(named.name);
+                    *names += named.name.len();
+                    next
+                });
+                (number, named.offset)
+            });
+            (frame.symbol, frame.offset) = named.unwrap_or((0, 0));
+        }
+        frame
+    }
+
+    fn dso_number(&mut self, id: u32, name: &[u8], batch: &mut Batch) -> u32 {
+        let index = id as usize;
+        if self.dsos.len() <= index {
+            self.dsos.resize(index + 1, 0);
+        }
+        let Some(number) = self.dsos.get_mut(index) else { return 0 };
+        if *number == 0 {
+            self.dso_count += 1;
+            *number = self.dso_count;
+            batch.new.push((Kind::Dso, name.len() as u32));
+            batch.names.extend_from_slice(name);
+            self.names += name.len();
+        }
+        *number
+    }
+
+    /// Bytes of memory in use for symbols and what is remembered of them, here and with the printer.
+    pub fn memory(&self) -> usize {
+        let numbers = self.numbers.capacity() * (size_of::<((u32, usize), u32)>() + 1);
+        self.symbols.memory() + numbers + self.names + self.dsos.capacity() * 4
+    }
+
+    /// Forgets all texts and lets go of symbol tables until they take no more than `most` bytes. The next batch must
+    /// begin anew: its printer forgets as well.
+    pub fn shrink(&mut self, most: usize) {
+        self.numbers = FxHashMap::default();
+        self.dsos = Vec::new();
+        self.dso_count = 0;
+        self.names = 0;
+        self.slots.iter_mut().for_each(|slot| slot.epoch = 0);
+        self.symbols.shrink(most);
+    }
+}

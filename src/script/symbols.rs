@@ -1,0 +1,230 @@
+//! The symbol tables of the session's DSOs, loaded when first asked, and let go of when memory is short.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustc_hash::FxHashMap;
+
+use crate::abi::build_id::BuildId;
+use crate::header::features::build_ids::BuildIdTable;
+use crate::session::machine::ReferenceSymbol;
+use crate::session::{Dso, DsoKind, HOST, Map};
+use crate::symbol::kernel::{KernelReference, KernelSymbols, load_kernel_symbols};
+use crate::symbol::{self, Addressing, DsoSymbols, LoadError, LoadOptions, SymbolSource};
+
+/// The kernel's symbols, and those of its modules.
+enum Kernel {
+    /// Nobody asked yet.
+    Unknown,
+    /// Being loaded.
+    Coming(JoinHandle<Result<KernelSymbols, LoadError>>),
+    /// Loaded, or not to be had: then the tables are empty.
+    Done { kernel: Option<Arc<DsoSymbols>>, modules: FxHashMap<Box<[u8]>, Arc<DsoSymbols>> },
+}
+
+enum Table {
+    Unknown,
+    Missing,
+    Loaded { symbols: Arc<DsoSymbols>, used: u64 },
+}
+
+/// What an address is, as far as symbols tell.
+pub(super) struct Named<'a> {
+    /// Identity of the symbol among those of its DSO.
+    pub key: usize,
+    /// Its name, in full.
+    pub name: &'a [u8],
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// Symbol tables by DSO.
+pub(super) struct Symbols {
+    options: LoadOptions,
+    /// By id of the DSO.
+    tables: Vec<Table>,
+    kernel: Kernel,
+    /// Build-ids of the recording's table, by name of the DSO.
+    build_ids: FxHashMap<Box<[u8]>, BuildId>,
+    clock: u64,
+}
+
+impl Symbols {
+    pub fn new(options: LoadOptions) -> Self {
+        Symbols {
+            options,
+            tables: Vec::new(),
+            kernel: Kernel::Unknown,
+            build_ids: FxHashMap::default(),
+            clock: 0,
+        }
+    }
+
+    /// Takes the build-ids that the recording has, and the kernel release.
+    pub fn begin(&mut self, table: Option<&BuildIdTable<'_>>, release: Option<String>) {
+        for entry in table.iter().flat_map(|table| &table.entries) {
+            if let Some(id) = entry.build_id() {
+                self.build_ids.insert(entry.filename.into(), id);
+            }
+        }
+        self.options.release = release;
+    }
+
+    /// The build-id of a DSO, as the recording has it.
+    pub fn build_id(&self, dso: &Dso) -> Option<BuildId> {
+        dso.build_id().or_else(|| self.build_ids.get(dso.name()).copied())
+    }
+
+    /// Begins to load the kernel's symbols on a thread, so that they are there when the first sample asks.
+    pub fn expect_kernel(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) {
+        if matches!(self.kernel, Kernel::Unknown) && dso.machine() == HOST {
+            let source = self.source(symbol::DsoKind::Kernel, dso);
+            let reference = reference.map(|r| KernelReference {
+                name: String::from_utf8_lossy(&r.name).into_owned(),
+                address: r.address,
+            });
+            let options = self.options.clone();
+            self.kernel = Kernel::Coming(std::thread::spawn(move || {
+                load_kernel_symbols(&source, &options, reference.as_ref())
+            }));
+        }
+    }
+
+    fn source(&self, kind: symbol::DsoKind, dso: &Dso) -> SymbolSource {
+        let mut source = SymbolSource::new(kind, path_of(dso.long_name()), self.build_id(dso));
+        source.root = mount_root(dso.first_pid());
+        source
+    }
+
+    /// The kernel's table or a module's, waiting for it if it is still being loaded.
+    fn kernel_table(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) -> Option<Arc<DsoSymbols>> {
+        if dso.kind() == DsoKind::Kernel {
+            self.expect_kernel(dso, reference);
+        }
+        if let Kernel::Coming(_) = self.kernel
+            && let Kernel::Coming(thread) = std::mem::replace(&mut self.kernel, Kernel::Unknown)
+        {
+            let loaded = thread.join().ok().and_then(Result::ok);
+            let (kernel, modules) = loaded.map_or((None, Vec::new()), |l| (Some(l.kernel), l.modules));
+            let modules =
+                modules.into_iter().map(|(name, symbols)| (name.into_bytes().into(), Arc::new(symbols)));
+            self.kernel = Kernel::Done { kernel: kernel.map(Arc::new), modules: modules.collect() };
+        }
+        match &self.kernel {
+            Kernel::Done { kernel, .. } if dso.kind() == DsoKind::Kernel => kernel.clone(),
+            Kernel::Done { modules, .. } => modules.get(dso.shown_name()).cloned(),
+            _ => None,
+        }
+    }
+
+    fn load(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) -> Option<Arc<DsoSymbols>> {
+        if dso.machine() != HOST {
+            return None;
+        }
+        let kind = match dso.kind() {
+            DsoKind::Kernel => return self.kernel_table(dso, reference),
+            DsoKind::Module => {
+                let source = self.source(symbol::DsoKind::KernelModule, dso);
+                let loaded = symbol::load(&source, &self.options).ok().map(Arc::new);
+                return loaded.or_else(|| self.kernel_table(dso, reference));
+            }
+            DsoKind::User => symbol::DsoKind::User,
+            DsoKind::Vdso => symbol::DsoKind::Vdso,
+            DsoKind::Anon if dso.perf_map_pid().is_some() => symbol::DsoKind::PerfMap,
+            DsoKind::Anon | DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine => return None,
+        };
+        symbol::load(&self.source(kind, dso), &self.options).ok().map(Arc::new)
+    }
+
+    /// Calls `with` with the symbol at an address of a map, if there is one.
+    pub fn find<R>(
+        &mut self,
+        map: &Map,
+        ip: u64,
+        reference: Option<&ReferenceSymbol>,
+        with: impl FnOnce(Named<'_>) -> R,
+    ) -> Option<R> {
+        let dso = map.dso();
+        if matches!(dso.kind(), DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine) {
+            // The record that told of the code told its name.
+            let offset = ip.wrapping_sub(map.start());
+            return Some(with(Named { key: 0, name: dso.name(), offset }));
+        }
+        let index = dso.id().0 as usize;
+        if self.tables.len() <= index {
+            self.tables.resize_with(index + 1, || Table::Unknown);
+        }
+        if let Some(Table::Unknown) = self.tables.get(index) {
+            let table = match self.load(dso, reference) {
+                Some(symbols) => Table::Loaded { symbols, used: 0 },
+                None => Table::Missing,
+            };
+            *self.tables.get_mut(index)? = table;
+        }
+        self.clock += 1;
+        let Some(Table::Loaded { symbols, used }) = self.tables.get_mut(index) else { return None };
+        *used = self.clock;
+        let addr = match symbols.addressing() {
+            Addressing::Absolute => ip,
+            Addressing::FileOffset => match symbols.text_offset() {
+                Some(text) if dso.kind() == DsoKind::Module => {
+                    ip.wrapping_sub(map.start()).wrapping_add(text)
+                }
+                _ => map.map_ip(ip),
+            },
+        };
+        let found = symbols.find(addr)?;
+        let key = std::ptr::from_ref(found.symbol()).addr();
+        Some(with(Named { key, name: found.name(), offset: addr.wrapping_sub(found.start()) }))
+    }
+
+    /// Bytes of memory in use for symbols.
+    pub fn memory(&self) -> usize {
+        let loaded = self.tables.iter().filter_map(|table| match table {
+            Table::Loaded { symbols, .. } => Some(symbols.memory()),
+            _ => None,
+        });
+        loaded.sum()
+    }
+
+    /// Lets go of tables, those first that were longest not asked, until they take no more than `most` bytes.
+    pub fn shrink(&mut self, most: usize) {
+        let mut by_use: Vec<(u64, usize, usize)> = Vec::new();
+        for (index, table) in self.tables.iter().enumerate() {
+            if let Table::Loaded { symbols, used } = table {
+                symbols.shrink();
+                by_use.push((*used, index, symbols.memory()));
+            }
+        }
+        by_use.sort_unstable();
+        let mut total: usize = by_use.iter().map(|&(_, _, bytes)| bytes).sum();
+        for (_, index, bytes) in by_use {
+            if total <= most {
+                break;
+            }
+            if let Some(table) = self.tables.get_mut(index) {
+                *table = Table::Unknown;
+                self.kernel = Kernel::Unknown;
+                total -= bytes;
+            }
+        }
+    }
+}
+
+/// A path from recorded bytes.
+pub(super) fn path_of(name: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(name))
+}
+
+/// The root that a process sees, if it is another one than ours.
+fn mount_root(pid: i32) -> Option<PathBuf> {
+    if pid <= 0 {
+        return None;
+    }
+    let process = Path::new("/proc").join(pid.to_string());
+    let theirs = std::fs::read_link(process.join("ns/mnt")).ok()?;
+    let ours = std::fs::read_link("/proc/self/ns/mnt").ok()?;
+    (theirs != ours).then(|| process.join("root"))
+}

@@ -1,0 +1,152 @@
+//! Samples as lines of text, as `perf script` writes them.
+
+use super::batch::{Batch, Frame, Sample, Texts};
+use super::events::{Event, Shared};
+use super::fields::Fields;
+use super::numbers::{Digits, hex, hex_padded, padded};
+
+/// Writes samples as text.
+pub(super) struct TextPrinter {
+    events: Shared,
+    nanoseconds: bool,
+}
+
+impl TextPrinter {
+    pub fn new(events: Shared, nanoseconds: bool) -> Self {
+        TextPrinter { events, nanoseconds }
+    }
+
+    /// Appends the samples of a batch.
+    pub fn print(&self, batch: &Batch, texts: &Texts, out: &mut Vec<u8>) {
+        let mut frames: &[Frame] = &batch.frames;
+        for sample in &batch.samples {
+            let (own, rest) = frames.split_at_checked(sample.frames as usize).unwrap_or((frames, &[]));
+            let (addr, rest) = match rest.split_first() {
+                Some((addr, rest)) if sample.addr_frame => (Some(addr), rest),
+                _ => (None, rest),
+            };
+            frames = rest;
+            if let Some(event) = self.events.list.get(sample.event as usize) {
+                self.sample(event, sample, own, addr, batch, texts, out);
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "private, and all of them are what a sample is made of")]
+    fn sample(
+        &self,
+        event: &Event,
+        sample: &Sample,
+        frames: &[Frame],
+        addr: Option<&Frame>,
+        batch: &Batch,
+        texts: &Texts,
+        out: &mut Vec<u8>,
+    ) {
+        let fields = event.fields;
+        if fields.has(Fields::COMM) {
+            let (at, len) = sample.comm;
+            let comm = batch.comms.get(at as usize..at as usize + len as usize).unwrap_or_default();
+            let width = if fields.has(Fields::IP) && event.has_callchain { 0 } else { 16 };
+            pad(out, comm.len(), width);
+            out.extend_from_slice(comm);
+            out.push(b' ');
+        }
+        match (fields.has(Fields::PID), fields.has(Fields::TID)) {
+            (true, true) => {
+                padded(out, Digits::signed(sample.pid), 7);
+                out.push(b'/');
+                let digits = Digits::signed(sample.tid);
+                out.extend_from_slice(digits.bytes());
+                pad(out, digits.bytes().len(), 7);
+                out.push(b' ');
+            }
+            (true, false) | (false, true) => {
+                let id = if fields.has(Fields::PID) { sample.pid } else { sample.tid };
+                padded(out, Digits::signed(id), 7);
+                out.push(b' ');
+            }
+            (false, false) => {}
+        }
+        if fields.has(Fields::CPU) {
+            out.push(b'[');
+            let digits = Digits::signed(sample.cpu.cast_signed());
+            out.extend(std::iter::repeat_n(b'0', 3usize.saturating_sub(digits.bytes().len())));
+            out.extend_from_slice(digits.bytes());
+            out.extend_from_slice(b"] ");
+        }
+        if fields.has(Fields::TIME) {
+            self.time(sample.time, out);
+        }
+        if fields.has(Fields::PERIOD) {
+            padded(out, Digits::of(sample.period), 10);
+            out.push(b' ');
+        }
+        if fields.has(Fields::EVENT) {
+            pad(out, event.name.len(), self.events.width);
+            out.extend_from_slice(event.name.as_bytes());
+            out.extend_from_slice(b": ");
+        }
+        if fields.has(Fields::ADDR) {
+            hex_padded(out, sample.addr);
+            if let Some(frame) = addr {
+                place(fields, frame, texts, out);
+            }
+        }
+        if fields.has(Fields::IP) {
+            if sample.chain {
+                out.push(b'\n');
+                for frame in frames {
+                    out.push(b'\t');
+                    hex_padded(out, frame.ip);
+                    place(fields, frame, texts, out);
+                    out.push(b'\n');
+                }
+            } else if let Some(frame) = frames.first() {
+                out.push(b' ');
+                hex_padded(out, frame.ip);
+                place(fields, frame, texts, out);
+            }
+        }
+        out.push(b'\n');
+    }
+
+    fn time(&self, time: u64, out: &mut Vec<u8>) {
+        let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
+        let (fraction, places) = if self.nanoseconds { (ns, 9) } else { (ns / 1000, 6) };
+        // The point and six digits are within the twelve columns; of nanoseconds, seconds alone have five.
+        padded(out, Digits::of(seconds), 5);
+        out.push(b'.');
+        let digits = Digits::of(fraction);
+        out.extend(std::iter::repeat_n(b'0', places - digits.bytes().len().min(places)));
+        out.extend_from_slice(digits.bytes());
+        out.extend_from_slice(b": ");
+    }
+}
+
+/// Symbol and DSO.
+#[inline]
+fn place(fields: Fields, frame: &Frame, texts: &Texts, out: &mut Vec<u8>) {
+    if fields.has(Fields::SYM) {
+        out.push(b' ');
+        match texts.symbol(frame.symbol) {
+            Some(name) => {
+                out.extend_from_slice(name);
+                if fields.has(Fields::SYMOFF) {
+                    out.extend_from_slice(b"+0x");
+                    hex(out, frame.offset);
+                }
+            }
+            None => out.extend_from_slice(b"[unknown]"),
+        }
+    }
+    if fields.has(Fields::DSO) {
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(texts.dso(frame.dso).unwrap_or(b"[unknown]"));
+        out.push(b')');
+    }
+}
+
+fn pad(out: &mut Vec<u8>, len: usize, width: usize) {
+    out.extend(std::iter::repeat_n(b' ', width.saturating_sub(len)));
+}
