@@ -1,4 +1,4 @@
-//! The stage that follows the session and turns samples into batches.
+//! The stage that turns samples into batches.
 
 use std::sync::Arc;
 
@@ -18,35 +18,33 @@ use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::ksymbol::Ksymbol;
-use crate::event::mmap::Mmap;
-use crate::event::task::{Comm, Fork, Namespaces};
 use crate::event::{Record, sample};
 use crate::evlist::SampleLayout;
 use crate::header::Header;
 use crate::header::features::build_ids::BuildIdTable;
 use crate::header::features::scalars::SampleTime;
-use crate::session::{Arch, MachinePid, Session};
+use crate::session::{MachinePid, Session};
 use crate::stage::{Context, Order, Stage, Verdict};
+
+/// Start and length in [`Batch::comms`].
+type Place = (u32, u32);
 
 /// Shows samples.
 pub(super) struct ScriptStage<'o> {
     options: &'o Options,
-    session: Session,
     resolver: Resolver,
     events: Shared,
     filter: super::filter::Filter,
     output: Option<Output>,
     batch: Batch,
     /// Whose name was last put into the batch, and where.
-    comm: Option<(Arc<[u8]>, (u32, u32))>,
+    comm: Option<(Arc<[u8]>, Place)>,
 }
 
 impl<'o> ScriptStage<'o> {
     pub fn new(options: &'o Options) -> Self {
         ScriptStage {
             options,
-            session: Session::new(Arch::from_name("")),
             resolver: Resolver::new(Symbols::new(options.load.clone())),
             events: Shared::default(),
             filter: options.filter.clone(),
@@ -63,11 +61,7 @@ impl<'o> ScriptStage<'o> {
         output.finish()
     }
 
-    fn machine(&self, mode: CpuMode, pid: i32) -> MachinePid {
-        self.session.machine_of(mode, None, pid)
-    }
-
-    fn send(&mut self) -> Result<()> {
+    fn send(&mut self, session: &mut Session) -> Result<()> {
         let Some(output) = &mut self.output else { return Ok(()) };
         if !output.send(std::mem::take(&mut self.batch)) {
             // Why, the printer tells when it is waited for.
@@ -79,13 +73,13 @@ impl<'o> ScriptStage<'o> {
             && self.resolver.memory() > most
         {
             self.resolver.shrink(most / 2);
-            self.session.shrink();
+            session.shrink();
             self.batch.forget = true;
         }
         Ok(())
     }
 
-    fn sample(&mut self, record: Record<'_>, cx: &Context<'_>) -> Result<()> {
+    fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
         let Some(index) = cx.evlist.index_of_sample(record.bytes) else { return Ok(()) };
         let (Some(evsel), Some(event)) = (cx.evlist.evsels().get(index), self.events.list.get(index)) else {
             return Ok(());
@@ -107,13 +101,13 @@ impl<'o> ScriptStage<'o> {
             return Ok(());
         }
         let mode = record.cpumode();
-        let machine = self.machine(mode, pid);
-        if self.session.machines().get(machine).is_none() {
+        let machine = cx.session.machine_of(mode, None, pid);
+        if cx.session.machines().get(machine).is_none() {
             return Ok(());
         }
         let fields = event.fields;
         let (chain, addr_has_symbol) = (event.has_callchain, event.addr_has_symbol);
-        let Some(comm) = self.comm(machine, pid, tid) else { return Ok(()) };
+        let Some(comm) = self.comm(cx.session, machine, pid, tid) else { return Ok(()) };
         let mut shown = Sample {
             event: index as u32,
             pid,
@@ -128,37 +122,43 @@ impl<'o> ScriptStage<'o> {
             addr_frame: false,
         };
         if fields.has(Fields::IP) || addr_has_symbol {
-            let space = Space::of(&mut self.session, machine, pid, tid);
+            let space = Space::of(cx.session, machine, pid, tid);
             if fields.has(Fields::IP) {
                 let first = self.batch.frames.len();
                 if chain && layout.has(crate::abi::sample::CALLCHAIN) {
                     shown.chain = true;
-                    self.callchain(record, layout, &space)?;
+                    self.callchain(cx.session, record, layout, &space)?;
                 } else if let Some(ip) = word(layout.ip) {
-                    let frame = self.resolver.frame(&mut self.session, &space, mode, ip, &mut self.batch);
+                    let frame = self.resolver.frame(cx.session, &space, mode, ip, &mut self.batch);
                     self.batch.frames.push(frame);
                 }
                 shown.frames = (self.batch.frames.len() - first) as u32;
             }
             if addr_has_symbol && fields.has(Fields::ADDR) {
                 shown.addr_frame = true;
-                let mut view = self.session.view(machine, pid, tid);
+                let mut view = cx.session.view(machine, pid, tid);
                 let found = view.find_fallback(mode, shown.addr).map(|(mode, _)| mode);
                 let mode = found.unwrap_or(mode);
-                let frame = self.resolver.frame(&mut self.session, &space, mode, shown.addr, &mut self.batch);
+                let frame = self.resolver.frame(cx.session, &space, mode, shown.addr, &mut self.batch);
                 self.batch.frames.push(frame);
             }
         }
         self.batch.samples.push(shown);
-        if self.batch.is_full() { self.send() } else { Ok(()) }
+        if self.batch.is_full() { self.send(cx.session) } else { Ok(()) }
     }
 
     #[inline]
-    fn callchain(&mut self, record: Record<'_>, layout: &SampleLayout, space: &Space) -> Result<()> {
+    fn callchain(
+        &mut self,
+        session: &mut Session,
+        record: Record<'_>,
+        layout: &SampleLayout,
+        space: &Space,
+    ) -> Result<()> {
         let Some(range) = sample::callchain(record, layout)? else { return Ok(()) };
         let entries = record.bytes.get(range).unwrap_or_default();
         let first = self.batch.frames.len();
-        let (resolver, session, batch) = (&mut self.resolver, &mut self.session, &mut self.batch);
+        let (resolver, batch) = (&mut self.resolver, &mut self.batch);
         let valid = chain::walk(entries, record.order, |mode, ip| {
             let frame = resolver.frame(session, space, mode, ip, batch);
             batch.frames.push(frame);
@@ -170,9 +170,9 @@ impl<'o> ScriptStage<'o> {
     }
 
     /// Where in the batch the thread's name is; `None` if it does not pass the filter.
-    fn comm(&mut self, machine: MachinePid, pid: i32, tid: i32) -> Option<(u32, u32)> {
+    fn comm(&mut self, session: &Session, machine: MachinePid, pid: i32, tid: i32) -> Option<Place> {
         // The kernel goes on for a while in a thread that has ended, of which perf then knows no more.
-        let thread = self.session.thread(machine, pid, tid).filter(|thread| !thread.has_exited());
+        let thread = session.thread(machine, pid, tid).filter(|thread| !thread.has_exited());
         let known = thread.and_then(|thread| thread.comm());
         let Some(name) = known else {
             let digits = Digits::signed(tid);
@@ -198,50 +198,12 @@ impl<'o> ScriptStage<'o> {
         Some(place)
     }
 
-    /// Records that change the session.
-    fn side_band(&mut self, record: Record<'_>, cx: &Context<'_>) -> Result<()> {
-        let Some(trailer) = cx.evlist.trailer_of(record.bytes) else { return Ok(()) };
-        let mode = record.cpumode();
-        match record.ty() {
-            RecordType::MMAP | RecordType::MMAP2 => {
-                let mmap = Mmap::parse(record, trailer)?;
-                let machine = self.machine(mode, mmap.pid);
-                self.session.mmap(machine, &mmap);
-                if mode == CpuMode::Kernel && self.wants_kernel() {
-                    let host = self.session.machines().host();
-                    if let Some(map) = host.kernel_map() {
-                        self.resolver.symbols.expect_kernel(map.dso(), host.reference_symbol());
-                    }
-                }
-            }
-            RecordType::COMM => {
-                let comm = Comm::parse(record, trailer)?;
-                let machine = self.machine(mode, comm.pid);
-                self.session.comm(machine, &comm);
-            }
-            RecordType::FORK => {
-                let fork = Fork::parse(record)?;
-                let machine = self.machine(mode, fork.pid);
-                self.session.fork(machine, &fork);
-            }
-            RecordType::EXIT => {
-                let exit = Fork::parse(record)?;
-                let machine = self.machine(mode, exit.pid);
-                self.session.exit(machine, &exit);
-            }
-            RecordType::NAMESPACES => {
-                let namespaces = Namespaces::parse(record, trailer)?;
-                let machine = self.machine(mode, namespaces.pid);
-                self.session.namespaces(machine, &namespaces);
-            }
-            RecordType::KSYMBOL => {
-                let ksymbol = Ksymbol::parse(record, trailer)?;
-                let machine = self.machine(mode, -1);
-                self.session.ksymbol(machine, &ksymbol);
-            }
-            _ => {}
+    /// The kernel's map came: its symbols will be asked for.
+    fn expect_kernel(&mut self, session: &Session) {
+        let host = session.machines().host();
+        if let Some(map) = host.kernel_map().filter(|_| self.wants_kernel()) {
+            self.resolver.symbols.expect_kernel(map.dso(), host.reference_symbol());
         }
-        Ok(())
     }
 
     /// Whether kernel addresses may have to be named.
@@ -250,7 +212,7 @@ impl<'o> ScriptStage<'o> {
     }
 }
 
-fn put(comms: &mut Vec<u8>, name: &[u8]) -> (u32, u32) {
+fn put(comms: &mut Vec<u8>, name: &[u8]) -> Place {
     let at = comms.len() as u32;
     comms.extend_from_slice(name);
     (at, name.len() as u32)
@@ -266,7 +228,6 @@ impl Stage for ScriptStage<'_> {
             let bytes = header.string_feature(feature)?;
             Some(String::from_utf8_lossy(bytes).into_owned())
         };
-        self.session.set_arch(Arch::from_name(&text(Feature::ARCH).unwrap_or_default()));
         let table = header.feature(Feature::BUILD_ID).map(|bytes| BuildIdTable::parse(bytes, header.order));
         self.resolver.symbols.begin(table.as_ref(), text(Feature::OSRELEASE));
         let options = self.options;
@@ -294,12 +255,11 @@ impl Stage for ScriptStage<'_> {
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
         match record.ty() {
             RecordType::SAMPLE => self.sample(record, cx)?,
-            _ => self.side_band(record, cx)?,
+            RecordType::MMAP | RecordType::MMAP2 if record.cpumode() == CpuMode::Kernel => {
+                self.expect_kernel(cx.session);
+            }
+            _ => cx.session.keep_maps_on_exec(),
         }
         Ok(Verdict::Keep)
-    }
-
-    fn round(&mut self) {
-        self.session.round();
     }
 }

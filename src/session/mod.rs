@@ -40,12 +40,18 @@ pub struct Session {
     machines: Machines,
     dsos: Dsos,
     vacant: Machine,
+    keeps_maps_on_exec: bool,
 }
 
 impl Session {
     /// A session of a recording made on this architecture.
     pub fn new(arch: Arch) -> Session {
-        Session { machines: Machines::new(arch), dsos: Dsos::default(), vacant: Machine::new(HOST, arch) }
+        Session {
+            machines: Machines::new(arch),
+            dsos: Dsos::default(),
+            vacant: Machine::new(HOST, arch),
+            keeps_maps_on_exec: false,
+        }
     }
 
     /// Sets the architecture once it is known, as in pipes, where the ARCH section comes late.
@@ -111,9 +117,16 @@ impl Session {
         self.machines.ensure(machine).mmap(&mut self.dsos, mmap)
     }
 
+    /// From now on the maps of before stay after exec until others lie over them, as perf has it: in the kernel's part
+    /// of exec, samples still have user addresses of the program before.
+    pub fn keep_maps_on_exec(&mut self) {
+        self.keeps_maps_on_exec = true;
+    }
+
     /// COMM: a thread got a name, and with exec an empty address space.
     pub fn comm(&mut self, machine: MachinePid, comm: &Comm<'_>) {
-        self.machines.ensure(machine).threads_mut().comm(comm);
+        let comm = Comm { exec: comm.exec && !self.keeps_maps_on_exec, ..*comm };
+        self.machines.ensure(machine).threads_mut().comm(&comm);
     }
 
     /// FORK: a thread or process began.
