@@ -128,7 +128,10 @@ fn check_kept(way: Way, case: &Case, out: &[u8]) -> Result<(), String> {
         }
         return Ok(());
     }
-    compare::same_content(&case.read, &read, &[feature::COMPRESSED])?;
+    // through a pipe the table is told by records and made anew, and so is the index of AUX data
+    let anew = [feature::COMPRESSED, feature::BUILD_ID, feature::AUXTRACE];
+    compare::same_content(&case.read, &read, if way == Way::FileFile { &anew[..1] } else { &anew })?;
+    compare::aux_index(out)?;
     // the table of a file goes on as records of a pipe, and the records of a pipe into the table of a file
     let told = compare::content(&read).injected;
     let table = oracle::table_of(&read);
@@ -158,7 +161,8 @@ fn adds_only_ids(way: Way, order: Order) {
 fn check_added(way: Way, case: &Case, out: &[u8]) -> Result<(), String> {
     let read = oracle::parse(out)?;
     compare::is(way.output(), &read)?;
-    compare::same_content(&case.read, &read, &[feature::COMPRESSED, feature::BUILD_ID])?;
+    compare::same_content(&case.read, &read, &[feature::COMPRESSED, feature::BUILD_ID, feature::AUXTRACE])?;
+    compare::aux_index(out)?;
     // with every other source shut off, ids come from the recording: its table, its records
     let known = oracle::table_of(&case.read);
     let before = compare::content(&case.read).injected;
@@ -226,6 +230,16 @@ fn rewriting_the_output_changes_nothing_more() {
                 let twice = go(Way::FileFile, &options, &again, &dir)?;
                 if twice == again.bytes {
                     Ok(())
+                } else if style == "-B" {
+                    // the mappings that nothing hit are gone, and with them a doubt about whose an id in the table is
+                    let read = oracle::parse(&twice)?;
+                    let again = Case { name: String::new(), bytes: twice, read, compressed: false };
+                    let thrice = go(Way::FileFile, &options, &again, &dir)?;
+                    if thrice == again.bytes {
+                        Ok(())
+                    } else {
+                        Err("the third differs from the second".into())
+                    }
                 } else {
                     compare::same(&again.read, &oracle::parse(&twice)?, &[]).and(Err("bytes differ".into()))
                 }

@@ -185,6 +185,42 @@ fn every_attr_of_a_pipe_reaches_the_file_whatever_its_size() {
     }
 }
 
+#[test]
+fn attrs_may_stand_behind_the_data() {
+    // as a writer leaves them that learns of events late; there is room for them in front, too
+    for order in Order::BOTH {
+        let b = process(order, &AttrSpec::plain()).sample(&Sample::user(10, 0x40_0010, 200));
+        let mut bytes = b.file();
+        let (attrs_at, entry) = (112, 152);
+        assert_eq!(order.u64(&bytes, 24), attrs_at as u64);
+        let mut attr = bytes[attrs_at..attrs_at + entry].to_vec();
+        bytes[attrs_at..attrs_at + entry].fill(0xee);
+        let end = Bytes::new(order).u64(bytes.len() as u64).take();
+        bytes[24..32].copy_from_slice(&end);
+        bytes.append(&mut attr);
+        for options in [&[][..], &["-b"]] {
+            let out = rewritten(options, &bytes);
+            let kept = compare::without_injected(&b.recording, &out);
+            compare::same(&b.recording, &kept, &[feature::BUILD_ID]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_pipes_build_ids_reach_the_table_of_the_file() {
+    for order in Order::BOTH {
+        let entries = [build_id(APP, &APP_ID), build_id(LIB, &LIB_ID)];
+        let b = Builder::with(order, &AttrSpec::plain())
+            .build_id(&entries[0])
+            .finished_round()
+            .build_id(&entries[1]);
+        let out = rewritten(&[], &b.pipe());
+        assert_eq!(ids(&out), [app(), lib()]);
+        let table: Vec<_> = oracle::table_of(&out).into_iter().map(|e| (e.name, e.id)).collect();
+        assert_eq!(table, [app(), lib()]);
+    }
+}
+
 // ---- row 4
 
 #[test]

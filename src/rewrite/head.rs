@@ -36,6 +36,10 @@ pub(super) struct Head {
     level: Option<i32>,
     /// Collects the payload of a HEADER_TRACING_DATA record.
     tracing_data: Option<Vec<u8>>,
+    /// The ids that a pipe's HEADER_BUILD_ID records tell, as entries of the table that a file is to have.
+    told_ids: Vec<u8>,
+    /// Whether the front is the input's, byte for byte.
+    pub front_kept: bool,
 }
 
 impl Head {
@@ -45,6 +49,7 @@ impl Head {
             Some((file, map)) if !to_pipe => FileLayout::keep(file, map),
             _ => None,
         };
+        let front_kept = layout.is_some();
         Head {
             header: input.header.clone(),
             layout,
@@ -53,6 +58,8 @@ impl Head {
             to_pipe,
             level,
             tracing_data: None,
+            told_ids: Vec::new(),
+            front_kept,
         }
     }
 
@@ -65,6 +72,19 @@ impl Head {
             self.left_out.push((*feature, "a file has no bit for it"));
         }
         self.header.features.clone()
+    }
+
+    /// Makes the table of a file from a pipe's records, once all are read.
+    pub fn settle_ids(&mut self) -> Result<()> {
+        if self.told_ids.is_empty() {
+            return Ok(());
+        }
+        let order = self.header.order;
+        let told = std::mem::take(&mut self.told_ids);
+        let entries = BuildIdTable::parse(&told, order).entries;
+        let table = merged_table(order, self.header.feature(Feature::BUILD_ID), &entries)?;
+        self.header.set_feature(Feature::BUILD_ID, table);
+        Ok(())
     }
 
     fn head_feature(&mut self, record: Record<'_>) -> Result<bool> {
@@ -109,9 +129,23 @@ impl HeadRecords for Head {
                 Ok(!self.to_pipe)
             }
             RecordType::HEADER_FEATURE => self.head_feature(record),
+            // simpleperf's has its payload within, and is a record like others.
+            RecordType::HEADER_TRACING_DATA if user::payload_size(record) == Some(0) => {
+                self.tracing_data = None;
+                Ok(false)
+            }
             RecordType::HEADER_TRACING_DATA => {
                 self.tracing_data = (!self.to_pipe).then(Vec::new);
                 Ok(!self.to_pipe)
+            }
+            RecordType::HEADER_BUILD_ID => {
+                if !self.to_pipe
+                    && let Some(entry) = BuildIdEntry::from_record(record.bytes, record.order)
+                {
+                    // A name too long for the table stays in its record.
+                    let _ = entry.emit(record.order, &mut self.told_ids);
+                }
+                Ok(false)
             }
             _ => Ok(false),
         }

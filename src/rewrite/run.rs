@@ -119,6 +119,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     let pipeline = Pipeline::new(input.header.evlist(), dyn_stage, &mut head, &mut out, options.salvage);
     let (done, _) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
     let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), ..Summary::default() };
+    head.settle_ids()?;
     let table_changed = match &stage {
         Some(stage) => tell_ids(stage, &mut head, &mut summary)?,
         None => false,
@@ -187,11 +188,11 @@ fn finish(
             head.header.set_feature(Feature::COMPRESSED, compressed_feature(order, level, ratio));
         }
         let same = done.unchanged && !table_changed && options.compress.is_none();
-        let kept_tail =
-            input.file.as_ref().filter(|(file, _)| same && !file.unfinished).and_then(|(file, map)| {
-                head.layout.as_ref().filter(|l| l.front().len() as u64 == file.data.offset)?;
-                map.get(usize::try_from(file.data.end()?).ok()?..)
-            });
+        let kept_tail = input
+            .file
+            .as_ref()
+            .filter(|(file, _)| same && head.front_kept && !file.unfinished)
+            .and_then(|(file, map)| map.get(usize::try_from(file.data.end()?).ok()?..));
         match kept_tail {
             // Nothing moved: what follows the records stays byte for byte, whatever it is.
             Some(tail) => output.bytes(tail)?,

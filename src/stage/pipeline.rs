@@ -24,8 +24,8 @@ const EMIT_EVERY: u64 = 1 << 20;
 
 /// Records that describe the recording rather than belong to it, met in a stream.
 pub trait HeadRecords {
-    /// Looks at a HEADER_ATTR, HEADER_FEATURE or HEADER_TRACING_DATA record. Whether it is to be left out of the
-    /// output's records. May add to the events.
+    /// Looks at a HEADER_ATTR, HEADER_FEATURE, HEADER_TRACING_DATA or HEADER_BUILD_ID record. Whether it is to be
+    /// left out of the output's records, which is not asked of the last. May add to the events.
     fn head_record(&mut self, record: Record<'_>, evlist: &mut Evlist) -> Result<bool>;
 
     /// Takes the payload of the last such record, in pieces.
@@ -394,6 +394,10 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 self.head_payload = false;
                 if !self.started {
                     self.start()?;
+                }
+                if ty == RecordType::HEADER_BUILD_ID {
+                    // It stays where it is; the head may take its id into the table too.
+                    self.head.head_record(record, &mut self.evlist)?;
                 }
                 if ty == RecordType::AUXTRACE {
                     self.aux.push_back((record.pos, size as u64));

@@ -31,7 +31,10 @@ pub fn content(recording: &Recording) -> Content {
             kind::HEADER_ATTR => out.attrs.push(attr_of_record(r, order)),
             kind::HEADER_FEATURE => {
                 let id = order.u64(r.body(), 0) as u32;
-                out.features.insert(id, r.body()[8..].to_vec());
+                // perf ends the features of a pipe with an empty one, whose id is the number of those it knows
+                if r.body().len() > 8 || matches!(id, feature::BRANCH_STACK | feature::STAT) {
+                    out.features.insert(id, r.body()[8..].to_vec());
+                }
             }
             kind::HEADER_TRACING_DATA if r.bytes.len() == 12 => {
                 out.features.insert(feature::TRACING_DATA, r.payload.clone());
@@ -113,11 +116,10 @@ pub fn same_content(before: &Recording, after: &Recording, except: &[u32]) -> Re
         return Err(format!("{:?} became {:?}", before.order, after.order));
     }
     let (mut a, mut b) = (content(before), content(after));
-    if before.container != after.container {
-        // a pipe has no room for what lies between an attr's own size and the file's entry size
-        for attr in a.attrs.iter_mut().chain(&mut b.attrs) {
-            attr.raw = attr.counted(before.order).to_vec();
-        }
+    // a pipe has no room for what lies between an attr's own size and the file's entry size
+    for (one, other) in a.attrs.iter_mut().zip(&mut b.attrs).filter(|(a, b)| a.raw.len() != b.raw.len()) {
+        one.raw = one.counted(before.order).to_vec();
+        other.raw = other.counted(before.order).to_vec();
     }
     if a.attrs != b.attrs {
         return Err(format!("attrs differ: {:?} became {:?}", a.attrs, b.attrs));
@@ -161,6 +163,30 @@ impl Failures {
     pub fn report(self) {
         let first = &self.0[..self.0.len().min(20)];
         assert!(first.is_empty(), "{} failures, the first:\n{}", self.0.len(), first.join("\n"));
+    }
+}
+
+/// Whether the AUXTRACE index of a file's bytes, if there is one, tells where AUXTRACE records stand.
+pub fn aux_index(bytes: &[u8]) -> Result<(), String> {
+    let raw = oracle::parse_raw(bytes)?;
+    let order = raw.order;
+    let Some(index) = raw.features.get(&feature::AUXTRACE) else { return Ok(()) };
+    // simpleperf counts its entries in front of them; perf's own count may be missing
+    let words: Vec<u64> = index.chunks_exact(8).map(|w| order.u64(w, 0)).collect();
+    let entries = if words.len() % 2 == 1 { &words[1..] } else { &words[..] };
+    let told: Vec<u64> = entries.chunks(2).map(|e| e[0]).collect();
+    let mut at = order.u64(bytes, 40);
+    let mut there = Vec::new();
+    for r in &raw.records {
+        if r.kind(order) == kind::AUXTRACE {
+            there.push(at);
+        }
+        at += r.len() as u64;
+    }
+    if told == there {
+        Ok(())
+    } else {
+        Err(format!("the AUX index tells {told:x?}, the records are at {there:x?}"))
     }
 }
 

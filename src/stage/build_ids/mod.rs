@@ -20,6 +20,7 @@ pub use ids::{Ids, IdsOptions};
 use hits::Hits;
 
 use super::{Context, Order, Stage, Verdict};
+use crate::abi::build_id::BuildId;
 use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
@@ -51,8 +52,9 @@ pub struct BuildIds {
     style: Style,
     ids: Ids,
     hits: Hits,
-    /// (machine, name) of DSOs that a HEADER_BUILD_ID record of the stream tells of.
-    announced: FxHashSet<(MachinePid, Box<[u8]>)>,
+    /// Machine, name and id of DSOs that a HEADER_BUILD_ID record of the stream tells of. A file that was replaced
+    /// while it was recorded has a second id under its name.
+    announced: FxHashSet<(MachinePid, Box<[u8]>, BuildId)>,
     /// Machines whose kernel map has been given, where maps are given when hit.
     kernels: FxHashSet<MachinePid>,
 }
@@ -113,7 +115,7 @@ impl BuildIds {
     fn announce(&mut self, dso: &Dso, record: Record<'_>, cx: &mut Context<'_>) {
         let Some(id) = self.ids.of(dso, cx.session) else { return };
         let machine = dso.machine();
-        if self.announced.contains(&(machine, Box::from(dso.name()))) {
+        if !self.announced.insert((machine, Box::from(dso.name()), id)) {
             self.ids.was_announced(dso);
             return;
         }
@@ -123,7 +125,6 @@ impl BuildIds {
                 counts.add(RecordType::HEADER_BUILD_ID);
             }
         });
-        self.announced.insert((machine, Box::from(name)));
     }
 
     /// A HEADER_BUILD_ID record of the stream: its DSO needs no other.
@@ -132,7 +133,7 @@ impl BuildIds {
             && self.ids.add_recorded(&entry)
         {
             let machine = if entry.pid <= 0 && !is_guest(entry.cpumode()) { HOST } else { entry.pid };
-            self.announced.insert((machine, Box::from(entry.filename)));
+            self.announced.extend(entry.build_id().map(|id| (machine, Box::from(entry.filename), id)));
         }
     }
 }
