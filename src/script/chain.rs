@@ -5,9 +5,7 @@ use crate::abi::misc::{
     CONTEXT_USER_DEFERRED, CpuMode,
 };
 use crate::bytes::ByteOrder;
-
-/// Most frames of a chain, as in perf.
-pub(super) const MOST_FRAMES: usize = 127;
+use crate::unwind::MOST_FRAMES;
 
 /// Calls `frame` for every address of a callchain with its cpumode. False, after which no frame of the chain counts,
 /// if a marker is unknown.

@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use super::batch::{Batch, Frame, Kind};
 use super::symbols::Symbols;
 use crate::abi::misc::CpuMode;
-use crate::session::{MachinePid, Session};
+use crate::session::{DsoKind, MachinePid, Map, Session, Thread};
+use crate::unwind::Unwinder;
 
 const SLOTS: usize = 1 << 15;
 
@@ -19,6 +20,18 @@ struct Slot {
     offset: u64,
     symbol: u32,
     dso: u32,
+    code: Code,
+}
+
+/// What unwinding needs to know of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    /// It lies in no map, or in memory that no file tells of: there may be frame pointers.
+    Unmapped,
+    /// The file is not to be had: nothing can be said of callers.
+    Missing,
+    /// The unwinder's address.
+    At(u64),
 }
 
 /// Whose addresses are resolved, and the versions of its maps.
@@ -33,7 +46,11 @@ pub(super) struct Space {
 
 impl Space {
     pub fn of(session: &mut Session, machine: MachinePid, pid: i32, tid: i32) -> Space {
-        let (kernel_epoch, user_epoch) = session.view(machine, pid, tid).epochs();
+        let (kernel_epoch, mut user_epoch) = session.view(machine, pid, tid).epochs();
+        // What a process does after its end, it does in the kernel; perf has forgotten its maps.
+        if pid == tid && session.thread(machine, pid, tid).is_some_and(Thread::has_exited) {
+            user_epoch = 0;
+        }
         Space { machine, pid, tid, kernel_epoch, user_epoch }
     }
 
@@ -61,11 +78,13 @@ pub(super) struct Resolver {
     names: usize,
     /// Whether symbols are wanted at all.
     wants_symbols: bool,
+    /// Unwinds stacks, where the recording has some.
+    pub unwinder: Option<Unwinder>,
 }
 
 impl Resolver {
     pub fn new(symbols: Symbols) -> Self {
-        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0 };
+        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0, code: Code::Unmapped };
         Resolver {
             symbols,
             slots: vec![empty; SLOTS].into(),
@@ -74,6 +93,7 @@ impl Resolver {
             dso_count: 0,
             names: 0,
             wants_symbols: true,
+            unwinder: None,
         }
     }
 
@@ -92,19 +112,35 @@ impl Resolver {
         ip: u64,
         batch: &mut Batch,
     ) -> Frame {
-        let Some(epoch) = space.epoch(mode) else { return Frame { ip, offset: 0, symbol: 0, dso: 0 } };
+        self.frame_and_code(session, space, mode, ip, batch).0
+    }
+
+    /// The frame of an address, and what unwinding needs to know of it.
+    #[inline]
+    pub fn frame_and_code(
+        &mut self,
+        session: &mut Session,
+        space: &Space,
+        mode: CpuMode,
+        ip: u64,
+        batch: &mut Batch,
+    ) -> (Frame, Code) {
+        let Some(epoch) = space.epoch(mode) else {
+            return (Frame { ip, offset: 0, symbol: 0, dso: 0 }, Code::Unmapped);
+        };
         let hash = (ip ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (hash >> (u64::BITS - SLOTS.trailing_zeros())) as usize;
         match self.slots.get(index) {
             Some(slot) if slot.ip == ip && slot.epoch == epoch => {
-                Frame { ip, offset: slot.offset, symbol: slot.symbol, dso: slot.dso }
+                (Frame { ip, offset: slot.offset, symbol: slot.symbol, dso: slot.dso }, slot.code)
             }
             _ => {
-                let frame = self.resolve(session, space, mode, ip, batch);
+                let (frame, code) = self.resolve(session, space, mode, ip, batch);
                 if let Some(slot) = self.slots.get_mut(index) {
-                    *slot = Slot { epoch, ip, offset: frame.offset, symbol: frame.symbol, dso: frame.dso };
+                    let Frame { offset, symbol, dso, .. } = frame;
+                    *slot = Slot { epoch, ip, offset, symbol, dso, code };
                 }
-                frame
+                (frame, code)
             }
         }
     }
@@ -117,10 +153,13 @@ impl Resolver {
         mode: CpuMode,
         ip: u64,
         batch: &mut Batch,
-    ) -> Frame {
+    ) -> (Frame, Code) {
         let mut frame = Frame { ip, offset: 0, symbol: 0, dso: 0 };
+        if mode == CpuMode::Kernel && self.wants_symbols {
+            self.symbols.fit_kernel_map(session);
+        }
         let found = session.view(space.machine, space.pid, space.tid).find(mode, ip).map(|f| f.map.clone());
-        let Some(map) = found else { return frame };
+        let Some(map) = found else { return (frame, Code::Unmapped) };
         let dso = map.dso();
         dso.mark_hit();
         let reference = session.machines().get(space.machine).and_then(|m| m.reference_symbol());
@@ -140,7 +179,19 @@ impl Resolver {
             });
             (frame.symbol, frame.offset) = named.unwrap_or((0, 0));
         }
-        frame
+        (frame, self.code(&map, ip))
+    }
+
+    fn code(&mut self, map: &Map, ip: u64) -> Code {
+        let (Some(unwinder), dso) = (&mut self.unwinder, map.dso()) else { return Code::Unmapped };
+        if !matches!(dso.kind(), DsoKind::User | DsoKind::Vdso) {
+            return Code::Unmapped;
+        }
+        match unwinder.code(dso.id(), || self.symbols.image(dso)) {
+            None => Code::Missing,
+            // Within the file, but in no segment of it: nothing is known, as between functions.
+            Some(code) => code.at(map.map_ip(ip)).map_or(Code::Unmapped, Code::At),
+        }
     }
 
     fn dso_number(&mut self, id: u32, name: &[u8], batch: &mut Batch) -> u32 {
@@ -174,5 +225,8 @@ impl Resolver {
         self.names = 0;
         self.slots.iter_mut().for_each(|slot| slot.epoch = 0);
         self.symbols.shrink(most);
+        if let Some(unwinder) = &mut self.unwinder {
+            unwinder.clear();
+        }
     }
 }

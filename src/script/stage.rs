@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::json::JsonPrinter;
 use super::numbers::Digits;
 use super::output::{Output, Printer};
-use super::resolve::{Resolver, Space};
+use super::resolve::{Code, Resolver, Space};
 use super::symbols::Symbols;
 use super::text::TextPrinter;
 use super::{Format, Options};
@@ -17,14 +17,19 @@ use crate::abi::attr::offset;
 use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
+use crate::abi::sample as s;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, sample};
 use crate::evlist::SampleLayout;
 use crate::header::Header;
 use crate::header::features::build_ids::BuildIdTable;
 use crate::header::features::scalars::SampleTime;
-use crate::session::{MachinePid, Session};
+use crate::session::{Arch, MachinePid, Session};
 use crate::stage::{Context, Order, Stage, Verdict};
+use crate::unwind::{MOST_FRAMES, Registers, Unwinder};
+
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const REGS_ABI_64: u64 = 2;
 
 /// Start and length in [`Batch::comms`].
 type Place = (u32, u32);
@@ -125,7 +130,7 @@ impl<'o> ScriptStage<'o> {
             let space = Space::of(cx.session, machine, pid, tid);
             if fields.has(Fields::IP) {
                 let first = self.batch.frames.len();
-                if chain && layout.has(crate::abi::sample::CALLCHAIN) {
+                if chain && layout.has(s::CALLCHAIN) {
                     shown.chain = true;
                     self.callchain(cx.session, record, layout, &space)?;
                 } else if let Some(ip) = word(layout.ip) {
@@ -165,6 +170,44 @@ impl<'o> ScriptStage<'o> {
         });
         if !valid {
             self.batch.frames.truncate(first);
+        }
+        if layout.has(s::REGS_USER) && layout.has(s::STACK_USER) && self.resolver.unwinder.is_some() {
+            self.unwind(session, record, layout, space)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the user part of the callchain by unwinding the sampled stack.
+    fn unwind(
+        &mut self,
+        session: &mut Session,
+        record: Record<'_>,
+        layout: &SampleLayout,
+        space: &Space,
+    ) -> Result<()> {
+        let fields = sample::fields(record, layout)?;
+        let bytes = |range| record.bytes.get(range).unwrap_or_default();
+        let (Some((abi, words)), Some(stack)) = (fields.regs_user, fields.stack_user) else { return Ok(()) };
+        if abi != REGS_ABI_64 || stack.is_empty() {
+            return Ok(());
+        }
+        let registers = Registers { mask: layout.regs_user, words: bytes(words), order: record.order };
+        let begun = self.resolver.unwinder.as_ref().and_then(|u| u.begin(&registers, bytes(stack)));
+        let Some((mut walk, mut ip)) = begun else { return Ok(()) };
+        for _ in 0..MOST_FRAMES {
+            let (resolver, batch) = (&mut self.resolver, &mut self.batch);
+            let (frame, code) = resolver.frame_and_code(session, space, CpuMode::User, ip, batch);
+            batch.frames.push(frame);
+            let code = match code {
+                Code::At(code) => Some(code),
+                Code::Unmapped => None,
+                Code::Missing => break,
+            };
+            let Some(caller) = resolver.unwinder.as_mut().and_then(|u| u.step(&mut walk, code)) else {
+                break;
+            };
+            // The call, not what follows it.
+            ip = caller.wrapping_sub(1);
         }
         Ok(())
     }
@@ -234,6 +277,11 @@ impl Stage for ScriptStage<'_> {
         let events = Events::new(header, options.fields.clone(), options.callchains, options.name)?;
         self.resolver.set_wants_symbols(events.any(Fields::SYM));
         self.events = Shared::new(events);
+        let has_stacks = header.attrs.iter().any(|a| a.attr.sample_type() & s::STACK_USER != 0);
+        if has_stacks && self.events.callchains {
+            let arch = Arch::from_name(&text(Feature::ARCH).unwrap_or_default());
+            self.resolver.unwinder = Unwinder::new(arch.e_machine);
+        }
         if let Some(time) = &options.time {
             let range = header
                 .feature(Feature::SAMPLE_TIME)

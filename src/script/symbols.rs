@@ -9,9 +9,13 @@ use rustc_hash::FxHashMap;
 use crate::abi::build_id::BuildId;
 use crate::header::features::build_ids::BuildIdTable;
 use crate::session::machine::ReferenceSymbol;
-use crate::session::{Dso, DsoKind, HOST, Map};
+use crate::session::map::Extent;
+use crate::session::{Dso, DsoKind, HOST, Map, Session};
+use crate::symbol::elf::Elf;
+use crate::symbol::file::ImageFile;
 use crate::symbol::kernel::{KernelReference, KernelSymbols, load_kernel_symbols};
 use crate::symbol::{self, Addressing, DsoSymbols, LoadError, LoadOptions, SymbolSource};
+use crate::unwind::Image;
 
 /// The kernel's symbols, and those of its modules.
 enum Kernel {
@@ -48,6 +52,8 @@ pub(super) struct Symbols {
     /// Build-ids of the recording's table, by name of the DSO.
     build_ids: FxHashMap<Box<[u8]>, BuildId>,
     clock: u64,
+    /// Whether the kernel's map has the range of its symbols.
+    kernel_fits: bool,
 }
 
 impl Symbols {
@@ -58,6 +64,7 @@ impl Symbols {
             kernel: Kernel::Unknown,
             build_ids: FxHashMap::default(),
             clock: 0,
+            kernel_fits: false,
         }
     }
 
@@ -135,6 +142,63 @@ impl Symbols {
             DsoKind::Anon | DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine => return None,
         };
         symbol::load(&self.source(kind, dso), &self.options).ok().map(Arc::new)
+    }
+
+    /// Gives the kernel's map the range of the kernel's symbols once they are known from kallsyms: it is recorded to the
+    /// end of the text, behind which code of the boot lies.
+    pub fn fit_kernel_map(&mut self, session: &mut Session) {
+        if std::mem::replace(&mut self.kernel_fits, true) {
+            return;
+        }
+        let host = session.machines().host();
+        let Some(map) = host.kernel_map().cloned() else {
+            self.kernel_fits = false;
+            return;
+        };
+        let table = self.kernel_table(map.dso(), host.reference_symbol());
+        let Some(table) = table.filter(|t| t.origin().ends_with("kallsyms")) else { return };
+        let (Some((start, _)), Some((_, end))) = (table.ranges().next(), table.ranges().last()) else {
+            return;
+        };
+        if start >= end || start < host.kernel_start().min(map.start()) {
+            return;
+        }
+        let extent = Extent { start, end, pgoff: 0 };
+        let fitted = Map::with_mapping(extent, Arc::clone(map.dso()), map.prot(), map.flags(), map.mapping());
+        session.machines_mut().host_mut().set_kernel_map(Arc::new(fitted));
+    }
+
+    /// The file that has a DSO's call frame information: its own, or else its debug file.
+    pub fn image(&self, dso: &Dso) -> Option<Image> {
+        let id = self.build_id(dso);
+        if dso.kind() == DsoKind::Vdso {
+            let source = self.source(symbol::DsoKind::Vdso, dso);
+            let file = symbol::vdso_image(&source, &self.options).ok()?;
+            return Image::of(&Elf::parse(file).ok()?);
+        }
+        let path = path_of(dso.name());
+        let below = |root: &Path, path: &Path| match path.strip_prefix("/") {
+            Ok(relative) => root.join(relative),
+            Err(_) => root.join(path),
+        };
+        let own = self.options.symfs.as_deref().map_or(path.clone(), |symfs| below(symfs, &path));
+        let elsewhere = mount_root(dso.first_pid()).map(|root| below(&root, &path));
+        let hex = id.map(|id| id.to_string()).filter(|hex| hex.len() > 2);
+        let by_id = |dir: PathBuf, file: &dyn Fn(&str, &str) -> PathBuf| {
+            hex.as_deref().and_then(|hex| hex.split_at_checked(2)).map(|(a, b)| dir.join(file(a, b)))
+        };
+        let cache = |kind: &'static str| {
+            let dir = self.options.buildid_dir.clone()?.join(".build-id");
+            by_id(dir, &|a, b| Path::new(a).join(b).join(kind))
+        };
+        let debug =
+            by_id(PathBuf::from("/usr/lib/debug/.build-id"), &|a, b| Path::new(a).join(format!("{b}.debug")));
+        let files = [Some(own), elsewhere, cache("elf"), cache("debug"), debug];
+        files.into_iter().flatten().find_map(|path| {
+            let elf = Elf::parse(ImageFile::open(&path).ok()?).ok()?;
+            let same = id.is_none_or(|id| elf.build_id().is_none_or(|own| own.padded() == id.padded()));
+            if same { Image::of(&elf) } else { None }
+        })
     }
 
     /// Calls `with` with the symbol at an address of a map, if there is one.

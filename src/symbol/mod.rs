@@ -47,3 +47,4 @@ pub use side::{SideTable, SymbolKey};
 pub use slot::{DsoId, DsoSlot, SymbolStore};
 pub use source::{DsoKind, LoadOptions, SymbolSource};
 pub use sym::{Symbol, SymbolBinding, SymbolType};
+pub use vdso::image as vdso_image;

@@ -14,7 +14,7 @@ use super::source::{LoadOptions, SymbolSource, is_same};
 const MAX: u64 = 1 << 20;
 
 /// The vDSO with the build-id of the recording: from the build-id cache, or else this process's.
-pub(super) fn image(source: &SymbolSource, options: &LoadOptions) -> Result<ImageFile, LoadError> {
+pub fn image(source: &SymbolSource, options: &LoadOptions) -> Result<ImageFile, LoadError> {
     let cached = source.build_id.as_ref().and_then(|id| options.cached(id, "vdso"));
     if let Some(elf) = cached.and_then(|path| open_elf(&path).ok()) {
         return Ok(elf.file);
