@@ -35,6 +35,62 @@ const ENTRIES_MAX: usize = 512 << 10;
 /// A record that waits: its time, ns, and its stream position.
 type Entry = (u64, u64);
 
+/// Records that follow each other in one block, with their times.
+#[derive(Debug)]
+pub struct Batch {
+    entries: Vec<Entry>,
+    barriers: Vec<Entry>,
+    /// Where each run ends, and its last time.
+    runs: Vec<(usize, u64)>,
+    last: u64,
+    earliest: u64,
+    latest: u64,
+}
+
+impl Batch {
+    /// An empty one, behind a record of this time.
+    pub fn new(last: u64) -> Self {
+        Batch {
+            entries: Vec::new(),
+            barriers: Vec::new(),
+            runs: Vec::new(),
+            last,
+            earliest: u64::MAX,
+            latest: 0,
+        }
+    }
+
+    /// Whether it has no records.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Time of the last record, ns.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Adds the record at a stream position.
+    #[inline]
+    pub fn push(&mut self, time: Option<u64>, pos: u64, side_band: bool) {
+        let before = self.last;
+        if let Some(time) = time {
+            self.last = time;
+            self.earliest = self.earliest.min(time);
+            self.latest = self.latest.max(time);
+        }
+        let entry = (self.last, pos);
+        if side_band {
+            self.barriers.push(entry);
+        }
+        self.entries.push(entry);
+        match self.runs.last_mut() {
+            Some(run) if before <= self.last => *run = (self.entries.len(), self.last),
+            _ => self.runs.push((self.entries.len(), self.last)),
+        }
+    }
+}
+
 struct Run {
     block: Arc<Block>,
     /// Its records, as indices of entries.
@@ -94,40 +150,40 @@ impl OrderedEvents {
         self.latest
     }
 
-    /// Adds the record at `at` of a block. Records are added in the order of the stream.
-    #[inline]
-    pub fn push(&mut self, block: &Arc<Block>, at: usize, time: Option<u64>, side_band: bool) {
-        let time = match (time, self.runs.last()) {
-            (Some(time), _) => {
-                self.late += u64::from(time < self.flushed);
-                self.latest = self.latest.max(time);
-                time
-            }
-            (None, Some(run)) => run.last,
-            (None, None) => self.latest,
-        };
-        let entry = (time, block.base() + at as u64);
-        if side_band && !self.strict {
-            self.barriers.push(entry);
-        }
-        self.entries.push(entry);
-        match self.runs.last_mut() {
-            Some(run) if run.last <= time && run.block.base() == block.base() => {
-                run.last = time;
-                run.end += 1;
-            }
-            _ => self.begin_run(block, time),
-        }
+    /// Time of the record added last, ns, which one without a time takes over.
+    pub fn last(&self) -> u64 {
+        self.runs.last().map_or(self.latest, |run| run.last)
     }
 
-    #[cold]
-    fn begin_run(&mut self, block: &Arc<Block>, time: u64) {
-        if self.last_block != Some(block.base()) {
-            self.last_block = Some(block.base());
-            self.heap_bytes += block.heap_bytes();
+    /// Adds records of a block, which follow in the stream those that were added before.
+    pub fn extend(&mut self, block: &Arc<Block>, batch: &Batch) {
+        if batch.earliest < self.flushed {
+            self.late += batch.entries.iter().filter(|e| e.0 < self.flushed).count() as u64;
         }
-        let end = self.entries.len();
-        self.runs.push(Run { block: block.clone(), next: end - 1, end, last: time });
+        self.latest = self.latest.max(batch.latest);
+        if !self.strict {
+            self.barriers.extend_from_slice(&batch.barriers);
+        }
+        let base = self.entries.len();
+        self.entries.extend_from_slice(&batch.entries);
+        let mut next = base;
+        for &(end, last) in &batch.runs {
+            let end = base + end;
+            let head = self.entries.get(next).map_or(0, |e| e.0);
+            match self.runs.last_mut() {
+                Some(run) if run.last <= head && run.block.base() == block.base() => {
+                    (run.last, run.end) = (last, end);
+                }
+                _ => {
+                    if self.last_block != Some(block.base()) {
+                        self.last_block = Some(block.base());
+                        self.heap_bytes += block.heap_bytes();
+                    }
+                    self.runs.push(Run { block: block.clone(), next, end, last });
+                }
+            }
+            next = end;
+        }
     }
 
     /// Whether the window has grown so far that it should be flushed without a mark. `heap_max` bounds the bytes of
@@ -283,8 +339,13 @@ mod tests {
     fn deliver(records: &[(Option<u64>, bool)], strict: bool, limits: &[u64]) -> Vec<usize> {
         let block = block(records.len());
         let mut queue = OrderedEvents::new(ByteOrder::Little, strict);
-        for (i, &(time, side_band)) in records.iter().enumerate() {
-            queue.push(&block, i * 16, time, side_band);
+        // In two batches, as a block may be found.
+        for part in [0..records.len() / 2, records.len() / 2..records.len()] {
+            let mut batch = Batch::new(queue.last());
+            for i in part {
+                batch.push(records[i].0, 100 + i as u64 * 16, records[i].1);
+            }
+            queue.extend(&block, &batch);
         }
         let mut out = Vec::new();
         for &limit in limits {

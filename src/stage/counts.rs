@@ -38,6 +38,16 @@ impl Counts {
         *self.other.entry(key).or_insert(0) += 1;
     }
 
+    /// Adds what another counted.
+    pub fn add_all(&mut self, other: &Counts) {
+        for (known, n) in self.known.iter_mut().zip(other.known) {
+            *known += n;
+        }
+        for (ty, n) in &other.other {
+            *self.other.entry(*ty).or_insert(0) += n;
+        }
+    }
+
     /// Records of one type.
     pub fn get(&self, ty: RecordType) -> u64 {
         match self.known.get(ty.0 as usize) {

@@ -6,6 +6,7 @@ mod counts;
 mod edits;
 pub mod filter;
 mod pipeline;
+mod scan;
 
 pub use chain::Chain;
 pub use counts::Counts;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::scan::{Scanner, Stop, Stretches};
 use super::{Context, Counts, Edits, Order, Stage, Verdict};
 use crate::abi::feature::Feature;
 use crate::abi::record::{HEADER_SIZE, RecordType};
@@ -12,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, begin_record, finish_record, type_and_size, user};
 use crate::evlist::Evlist;
 use crate::header::Header;
-use crate::ordered_events::{OrderedEvents, is_side_band};
+use crate::ordered_events::{Batch, OrderedEvents};
 use crate::reader::{Block, Source, cut_off, is_compressed, is_perf_talking, too_small};
 use crate::session::{Arch, Session};
 use crate::writer::Sink;
@@ -33,6 +34,9 @@ pub trait HeadRecords {
 
     /// What the recording has said about itself so far.
     fn header(&self) -> &Header;
+
+    /// Whether no record of the stream adds to the events.
+    fn events_are_known(&self) -> bool;
 
     /// Called once, before anything is sent to the sink: what goes in front of the records.
     fn front(&mut self) -> Result<Vec<u8>>;
@@ -216,20 +220,21 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         if self.head_payload && at > 0 {
             self.head.payload(bytes.get(..at).unwrap_or_default())?;
         }
+        if self.done.talk > 0 {
+            self.talk(block, at);
+            return Ok(None);
+        }
+        if self.queue.is_some() {
+            return self.scan_queued(block, at);
+        }
         let mut emit_at = base + EMIT_EVERY;
         let ahead =
             block.map().and_then(|(map, range)| Some((ReadAhead::start(map, range.clone())?, range.start)));
-        if self.done.talk > 0 {
-            self.cut(block, at);
-            self.done.talk += (bytes.len() - at) as u64;
-            return Ok(None);
-        }
         while at < bytes.len() {
             let pos = base + at as u64;
             let rest = bytes.get(at..).unwrap_or_default();
             if rest.first() == Some(&b'[') && is_perf_talking(rest) == Some(true) {
-                self.cut(block, at);
-                self.done.talk += rest.len() as u64;
+                self.talk(block, at);
                 return Ok(None);
             }
             let Some((ty, size)) = type_and_size(rest, order) else {
@@ -250,7 +255,10 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             let record = Record { bytes: raw, order, pos };
             self.done.records_in.add(ty);
             let taken = if ty.is_kernel() {
-                self.kernel_record(block, at, record, ty)?;
+                if !self.started {
+                    self.start()?;
+                }
+                self.visit(record)?;
                 size
             } else {
                 match self.user_record(block, at, record, ty) {
@@ -267,15 +275,69 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 if let Some((ahead, start)) = &ahead {
                     ahead.reached(start + at);
                 }
-                if self.queue.is_none() {
-                    self.emit(Some(base + at as u64))?;
+                self.emit(Some(base + at as u64))?;
+            }
+        }
+        self.emit(Some(block.end()))?;
+        Ok(None)
+    }
+
+    /// As [`Pipeline::scan`], with kernel records queued for their time.
+    fn scan_queued(&mut self, block: &Arc<Block>, at: usize) -> Result<Option<usize>> {
+        let last = self.queue.as_ref().map_or(0, OrderedEvents::last);
+        let scanner = Scanner::new(block, at, self.order, last);
+        let mut stretches = Stretches::new(scanner, &self.evlist, self.head.events_are_known());
+        loop {
+            let stretch = stretches.next(&self.evlist);
+            self.done.records_in.add_all(&stretch.counts);
+            if !stretch.batch.is_empty() {
+                self.queue_records(block, &stretch.batch)?;
+            }
+            match stretch.stop {
+                Stop::More => {}
+                Stop::End => return Ok(None),
+                Stop::Compressed(at) => return Ok(Some(at)),
+                Stop::Talk(at) => {
+                    self.talk(block, at);
+                    return Ok(None);
+                }
+                Stop::Broken(at, e) => {
+                    self.cut(block, at);
+                    return Err(e);
+                }
+                Stop::User(at) => {
+                    let rest = block.get(at..).unwrap_or_default();
+                    let (ty, size) = type_and_size(rest, self.order).unwrap_or((RecordType(0), 0));
+                    let raw = rest.get(..size).unwrap_or(rest);
+                    self.done.records_in.add(ty);
+                    let record = Record { bytes: raw, order: self.order, pos: block.base() + at as u64 };
+                    if let Err(e) = self.user_record(block, at, record, ty) {
+                        self.cut(block, at);
+                        return Err(e.in_record(ty));
+                    }
                 }
             }
         }
-        if self.queue.is_none() {
-            self.emit(Some(block.end()))?;
+    }
+
+    fn queue_records(&mut self, block: &Arc<Block>, batch: &Batch) -> Result<()> {
+        if !self.started {
+            self.start()?;
         }
-        Ok(None)
+        let Some(queue) = &mut self.queue else { return Ok(()) };
+        queue.extend(block, batch);
+        if queue.is_full(WINDOW_MAX) {
+            let limit = queue.round();
+            self.done.forced_rounds += 1;
+            self.flush(limit)?;
+        }
+        Ok(())
+    }
+
+    /// The rest of a block is what perf printed when it ended.
+    fn talk(&mut self, block: &Arc<Block>, at: usize) {
+        self.cut(block, at);
+        self.done.talk += (block.len() - at) as u64;
     }
 
     /// What is behind `at` in a block does not count.
@@ -283,32 +345,6 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         let pos = block.base() + at as u64;
         self.edits.drop_record(pos, block.end() - pos);
         self.done.unchanged = false;
-    }
-
-    #[inline]
-    fn kernel_record(
-        &mut self,
-        block: &Arc<Block>,
-        at: usize,
-        record: Record<'_>,
-        ty: RecordType,
-    ) -> Result<()> {
-        if !self.started {
-            self.start()?;
-        }
-        match &mut self.queue {
-            Some(queue) => {
-                let time = record.time(&self.evlist);
-                queue.push(block, at, time, ty != RecordType::SAMPLE && is_side_band(ty));
-                if queue.is_full(WINDOW_MAX) {
-                    let limit = queue.round();
-                    self.done.forced_rounds += 1;
-                    self.flush(limit)?;
-                }
-                Ok(())
-            }
-            None => self.visit(record),
-        }
     }
 
     fn start(&mut self) -> Result<()> {
