@@ -53,6 +53,10 @@ impl HeadRecords for Head {
         &self.header
     }
 
+    fn events_are_known(&self) -> bool {
+        !self.from_pipe
+    }
+
     fn front(&mut self) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
