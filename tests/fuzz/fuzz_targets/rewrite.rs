@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use repipe::rewrite::{Options, Style, run};
+use repipe::rewrite::{Options, run};
+use repipe::stage::build_ids::Style;
 
 /// Files of one process, and an empty directory in place of every source of build-ids on this machine.
 static PLACE: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
