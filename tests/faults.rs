@@ -952,6 +952,24 @@ fn what_was_cut_is_salvaged_on_request_only() {
 }
 
 #[test]
+fn salvage_keeps_whole_records_that_make_no_sense_and_drops_what_is_cut() {
+    for order in Order::BOTH {
+        let b = process(order, &AttrSpec::plain())
+            .raw(kind::NAMESPACES, 0, &[1; 8])
+            .sample(&Sample::user(10, 0x40_0010, 200));
+        for style in ["-b", "--buildid-all", "-B", "--mmap2-buildid-all"] {
+            let mut pipe = b.pipe();
+            pipe.extend([1, 2, 3]);
+            inject_pipe(&[style], &pipe).expect_failure(style);
+            let outcome = inject_pipe(&[style, "--salvage"], &pipe).expect_ok(style);
+            assert!(outcome.stderr.contains("kept as they are"), "{style}: {}", outcome.stderr);
+            let out = oracle::parse(&outcome.stdout).unwrap_or_else(|e| panic!("{style}: {e}"));
+            assert_eq!((out.count(kind::NAMESPACES), out.count(kind::SAMPLE)), (1, 1), "{style}");
+        }
+    }
+}
+
+#[test]
 fn what_perf_printed_after_the_last_record_is_no_record() {
     // `perf record -o - 2>&1 >FILE` and the like
     for order in Order::BOTH {

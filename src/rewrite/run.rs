@@ -235,6 +235,11 @@ fn tell(done: &Finished, summary: &mut Summary) {
     if let Some(e) = &done.salvaged {
         summary.warnings.push(format!("salvaged up to here: {e}"));
     }
+    if done.misshapen > 0 {
+        summary
+            .warnings
+            .push(format!("{} records whose insides can't be read were kept as they are", done.misshapen));
+    }
     if done.talk > 0 {
         summary.warnings.push(format!(
             "{} bytes of what perf record printed stand behind the records and are left out",

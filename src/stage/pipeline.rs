@@ -63,6 +63,9 @@ pub struct Finished {
     pub unchanged: bool,
     /// In salvage, the error that ended the stream.
     pub salvaged: Option<Error>,
+    /// In salvage, whole records whose insides can't be read and that were kept as they are.
+    pub misshapen: u64,
+    tolerant: bool,
 }
 
 /// A run in progress.
@@ -125,7 +128,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             merged: false,
             marked: 0,
             salvage,
-            done: Finished { unchanged: true, ..Finished::default() },
+            done: Finished { unchanged: true, tolerant: salvage, ..Finished::default() },
         }
     }
 
@@ -532,13 +535,23 @@ fn visit(
         done.records_out.add(ty);
         return Ok(());
     };
-    if apply && ty != RecordType::SAMPLE {
-        session.apply(record, evlist)?;
-    }
     let size = record.bytes.len() as u64;
     let before = edits.pending();
-    let mut cx = Context { evlist, session, edits, out: &mut done.records_out, pos: record.pos, size };
-    let verdict = stage.record(record, &mut cx)?;
+    let seen = match apply && ty != RecordType::SAMPLE {
+        true => session.apply(record, evlist),
+        false => Ok(()),
+    };
+    let seen = seen.and_then(|()| {
+        let out = &mut done.records_out;
+        stage.record(record, &mut Context { evlist, session, edits, out, pos: record.pos, size })
+    });
+    let verdict = match seen {
+        Err(e) if done.tolerant && matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) => {
+            done.misshapen += 1;
+            Verdict::Keep
+        }
+        seen => seen?,
+    };
     match verdict {
         Verdict::Keep => done.records_out.add(ty),
         Verdict::Drop => edits.drop_record(record.pos, size),
