@@ -15,12 +15,12 @@ mod events;
 mod fields;
 mod filter;
 mod head;
+mod images;
 mod json;
 mod numbers;
 mod output;
 mod resolve;
 mod stage;
-mod symbols;
 mod text;
 mod time;
 

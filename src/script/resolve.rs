@@ -6,9 +6,10 @@
 use rustc_hash::FxHashMap;
 
 use super::batch::{Batch, Frame, Kind};
-use super::symbols::Symbols;
+use super::images::image;
 use crate::abi::misc::CpuMode;
 use crate::session::{DsoKind, MachinePid, Map, Session, Thread};
+use crate::symbol::tables::Symbols;
 use crate::unwind::Unwinder;
 
 const SLOTS: usize = 1 << 15;
@@ -187,7 +188,7 @@ impl Resolver {
         if !matches!(dso.kind(), DsoKind::User | DsoKind::Vdso) {
             return Code::Unmapped;
         }
-        match unwinder.code(dso.id(), || self.symbols.image(dso)) {
+        match unwinder.code(dso.id(), || image(&self.symbols, dso)) {
             None => Code::Missing,
             // Within the file, but in no segment of it: nothing is known, as between functions.
             Some(code) => code.at(map.map_ip(ip)).map_or(Code::Unmapped, Code::At),

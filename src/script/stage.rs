@@ -10,7 +10,6 @@ use super::json::JsonPrinter;
 use super::numbers::Digits;
 use super::output::{Output, Printer};
 use super::resolve::{Code, Resolver, Space};
-use super::symbols::Symbols;
 use super::text::TextPrinter;
 use super::{Format, Options};
 use crate::abi::attr::offset;
@@ -26,6 +25,7 @@ use crate::header::features::build_ids::BuildIdTable;
 use crate::header::features::scalars::SampleTime;
 use crate::session::{Arch, MachinePid, Session};
 use crate::stage::{Context, Order, Stage, Verdict};
+use crate::symbol::tables::Symbols;
 use crate::unwind::{MOST_FRAMES, Registers, Unwinder};
 
 /// `PERF_SAMPLE_REGS_ABI_64`.

@@ -35,6 +35,7 @@ mod source;
 mod sym;
 pub mod symtab;
 pub mod table;
+pub mod tables;
 #[cfg(test)]
 mod test_elf;
 mod vdso;

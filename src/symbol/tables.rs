@@ -6,16 +6,13 @@ use std::thread::JoinHandle;
 
 use rustc_hash::FxHashMap;
 
+use super::kernel::{KernelReference, KernelSymbols, load_kernel_symbols};
+use super::{Addressing, DsoSymbols, LoadError, LoadOptions, SymbolSource};
 use crate::abi::build_id::BuildId;
 use crate::header::features::build_ids::BuildIdTable;
 use crate::session::machine::ReferenceSymbol;
 use crate::session::map::Extent;
 use crate::session::{Dso, DsoKind, HOST, Map, Session};
-use crate::symbol::elf::Elf;
-use crate::symbol::file::ImageFile;
-use crate::symbol::kernel::{KernelReference, KernelSymbols, load_kernel_symbols};
-use crate::symbol::{self, Addressing, DsoSymbols, LoadError, LoadOptions, SymbolSource};
-use crate::unwind::Image;
 
 /// The kernel's symbols, and those of its modules.
 enum Kernel {
@@ -34,7 +31,7 @@ enum Table {
 }
 
 /// What an address is, as far as symbols tell.
-pub(super) struct Named<'a> {
+pub struct Named<'a> {
     /// Identity of the symbol among those of its DSO.
     pub key: usize,
     /// Its name, in full.
@@ -44,7 +41,7 @@ pub(super) struct Named<'a> {
 }
 
 /// Symbol tables by DSO.
-pub(super) struct Symbols {
+pub struct Symbols {
     options: LoadOptions,
     /// By id of the DSO.
     tables: Vec<Table>,
@@ -57,6 +54,7 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
+    /// No tables yet.
     pub fn new(options: LoadOptions) -> Self {
         Symbols {
             options,
@@ -78,6 +76,11 @@ impl Symbols {
         self.options.release = release;
     }
 
+    /// How symbols are loaded.
+    pub fn options(&self) -> &LoadOptions {
+        &self.options
+    }
+
     /// The build-id of a DSO, as the recording has it.
     pub fn build_id(&self, dso: &Dso) -> Option<BuildId> {
         dso.build_id().or_else(|| self.build_ids.get(dso.name()).copied())
@@ -86,7 +89,7 @@ impl Symbols {
     /// Begins to load the kernel's symbols on a thread, so that they are there when the first sample asks.
     pub fn expect_kernel(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) {
         if matches!(self.kernel, Kernel::Unknown) && dso.machine() == HOST {
-            let source = self.source(symbol::DsoKind::Kernel, dso);
+            let source = self.source(super::DsoKind::Kernel, dso);
             let reference = reference.map(|r| KernelReference {
                 name: String::from_utf8_lossy(&r.name).into_owned(),
                 address: r.address,
@@ -98,7 +101,8 @@ impl Symbols {
         }
     }
 
-    fn source(&self, kind: symbol::DsoKind, dso: &Dso) -> SymbolSource {
+    /// What of a DSO its symbols are looked for by.
+    pub fn source(&self, kind: super::DsoKind, dso: &Dso) -> SymbolSource {
         let mut source = SymbolSource::new(kind, path_of(dso.long_name()), self.build_id(dso));
         source.root = mount_root(dso.first_pid());
         source
@@ -132,16 +136,16 @@ impl Symbols {
         let kind = match dso.kind() {
             DsoKind::Kernel => return self.kernel_table(dso, reference),
             DsoKind::Module => {
-                let source = self.source(symbol::DsoKind::KernelModule, dso);
-                let loaded = symbol::load(&source, &self.options).ok().map(Arc::new);
+                let source = self.source(super::DsoKind::KernelModule, dso);
+                let loaded = super::load(&source, &self.options).ok().map(Arc::new);
                 return loaded.or_else(|| self.kernel_table(dso, reference));
             }
-            DsoKind::User => symbol::DsoKind::User,
-            DsoKind::Vdso => symbol::DsoKind::Vdso,
-            DsoKind::Anon if dso.perf_map_pid().is_some() => symbol::DsoKind::PerfMap,
+            DsoKind::User => super::DsoKind::User,
+            DsoKind::Vdso => super::DsoKind::Vdso,
+            DsoKind::Anon if dso.perf_map_pid().is_some() => super::DsoKind::PerfMap,
             DsoKind::Anon | DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine => return None,
         };
-        symbol::load(&self.source(kind, dso), &self.options).ok().map(Arc::new)
+        super::load(&self.source(kind, dso), &self.options).ok().map(Arc::new)
     }
 
     /// Gives the kernel's map the range of the kernel's symbols once they are known from kallsyms: it is recorded to the
@@ -166,39 +170,6 @@ impl Symbols {
         let extent = Extent { start, end, pgoff: 0 };
         let fitted = Map::with_mapping(extent, Arc::clone(map.dso()), map.prot(), map.flags(), map.mapping());
         session.machines_mut().host_mut().set_kernel_map(Arc::new(fitted));
-    }
-
-    /// The file that has a DSO's call frame information: its own, or else its debug file.
-    pub fn image(&self, dso: &Dso) -> Option<Image> {
-        let id = self.build_id(dso);
-        if dso.kind() == DsoKind::Vdso {
-            let source = self.source(symbol::DsoKind::Vdso, dso);
-            let file = symbol::vdso_image(&source, &self.options).ok()?;
-            return Image::of(&Elf::parse(file).ok()?);
-        }
-        let path = path_of(dso.name());
-        let below = |root: &Path, path: &Path| match path.strip_prefix("/") {
-            Ok(relative) => root.join(relative),
-            Err(_) => root.join(path),
-        };
-        let own = self.options.symfs.as_deref().map_or(path.clone(), |symfs| below(symfs, &path));
-        let elsewhere = mount_root(dso.first_pid()).map(|root| below(&root, &path));
-        let hex = id.map(|id| id.to_string()).filter(|hex| hex.len() > 2);
-        let by_id = |dir: PathBuf, file: &dyn Fn(&str, &str) -> PathBuf| {
-            hex.as_deref().and_then(|hex| hex.split_at_checked(2)).map(|(a, b)| dir.join(file(a, b)))
-        };
-        let cache = |kind: &'static str| {
-            let dir = self.options.buildid_dir.clone()?.join(".build-id");
-            by_id(dir, &|a, b| Path::new(a).join(b).join(kind))
-        };
-        let debug =
-            by_id(PathBuf::from("/usr/lib/debug/.build-id"), &|a, b| Path::new(a).join(format!("{b}.debug")));
-        let files = [Some(own), elsewhere, cache("elf"), cache("debug"), debug];
-        files.into_iter().flatten().find_map(|path| {
-            let elf = Elf::parse(ImageFile::open(&path).ok()?).ok()?;
-            let same = id.is_none_or(|id| elf.build_id().is_none_or(|own| own.padded() == id.padded()));
-            if same { Image::of(&elf) } else { None }
-        })
     }
 
     /// Calls `with` with the symbol at an address of a map, if there is one.
@@ -277,13 +248,13 @@ impl Symbols {
 }
 
 /// A path from recorded bytes.
-pub(super) fn path_of(name: &[u8]) -> PathBuf {
+pub fn path_of(name: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(name))
 }
 
 /// The root that a process sees, if it is another one than ours.
-fn mount_root(pid: i32) -> Option<PathBuf> {
+pub fn mount_root(pid: i32) -> Option<PathBuf> {
     if pid <= 0 {
         return None;
     }
