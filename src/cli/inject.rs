@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::filter::FilterArgs;
+use super::info::event_name;
 use crate::error::{Error, Result};
 use crate::rewrite::{self, Options, SummaryFormat};
 use crate::stage::build_ids::Style;
@@ -66,6 +68,9 @@ pub struct InjectArgs {
     #[arg(long)]
     salvage: bool,
 
+    #[command(flatten)]
+    filter: FilterArgs,
+
     /// How to print the closing summary on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     summary: SummaryFormat,
@@ -111,6 +116,8 @@ impl InjectArgs {
             symfs: self.symfs.clone(),
             buildid_dir: self.buildid_dir.clone(),
             compress: self.compress,
+            filter: self.filter.clauses()?,
+            event_name: Some(|attr| event_name(attr, |_| None, |_| None)),
         })
     }
 }

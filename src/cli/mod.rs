@@ -1,10 +1,12 @@
 //! The command line: definitions, validation, running, messages and exit codes.
 
+mod filter;
 mod info;
 mod inject;
 mod script;
 mod signals;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -19,6 +21,7 @@ use crate::error::{ErrorKind, Result};
     about,
     max_term_width = 100,
     propagate_version = true,
+    after_help = "See repipe help filter for the language of --filter.",
     infer_long_args = true
 )]
 struct Cli {
@@ -40,6 +43,11 @@ pub fn command() -> clap::Command {
 
 /// Runs the command given by the process's arguments. Exit codes: 0 success, 1 failure, 2 wrong usage.
 pub fn main() -> ExitCode {
+    if let Some(topic) = help_topic() {
+        // A closed pipe is no failure here either.
+        let _ = std::io::stdout().write_all(topic.as_bytes());
+        return ExitCode::SUCCESS;
+    }
     let parsed = command().try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -57,6 +65,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(if e.kind() == ErrorKind::Usage { 2 } else { 1 })
         }
     }
+}
+
+/// The page that `repipe help TOPIC` asks for, where TOPIC is no command.
+fn help_topic() -> Option<&'static str> {
+    let mut args = std::env::args_os().skip(1);
+    let (help, topic) = (args.next()?, args.next()?);
+    (help == "help" && topic == "filter" && args.next().is_none()).then_some(crate::stage::filter::REFERENCE)
 }
 
 fn run(cli: &Cli) -> Result<()> {

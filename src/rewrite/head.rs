@@ -22,12 +22,17 @@ use crate::writer::{FileLayout, LeftOut, compressed_feature, pipe_front, pipe_he
 /// Most bytes of tracing data taken from a pipe; the largest seen are a few megabytes.
 const TRACING_DATA_MAX: usize = 1 << 30;
 
+/// Why a pipe gets no SAMPLE_TIME.
+const TIMES_CHANGE: &str = "a pipe has it before the samples, and which of them stay is not known then";
+
 /// Carries the header from the input to the output.
 pub(super) struct Head {
     /// What the recording says about itself, complete once all records are read.
     pub header: Header,
     /// The front of the output, if it is a file.
     pub layout: Option<FileLayout>,
+    /// Whether samples are left out, so that the times of the first and last are not known before all is read.
+    pub filtered: bool,
     /// Features that the output's container can't carry.
     pub left_out: LeftOut,
     from_pipe: bool,
@@ -53,6 +58,7 @@ impl Head {
         Head {
             header: input.header.clone(),
             layout,
+            filtered: false,
             left_out: LeftOut::new(),
             from_pipe: input.form == Form::Pipe,
             to_pipe,
@@ -99,6 +105,10 @@ impl Head {
             return Ok(!self.to_pipe);
         }
         self.header.set_feature(feature, bytes.to_vec());
+        if feature == Feature::SAMPLE_TIME && self.filtered && self.to_pipe {
+            self.left_out.push((feature, TIMES_CHANGE));
+            return Ok(true);
+        }
         Ok(!self.to_pipe)
     }
 }
@@ -192,8 +202,12 @@ impl HeadRecords for Head {
         if let Some(level) = self.level {
             header.set_feature(Feature::COMPRESSED, compressed_feature(order, level, 1));
         }
+        let times_change = self.filtered && header.remove_feature(Feature::SAMPLE_TIME);
         let (mut out, left_out) = pipe_front(&header)?;
         self.left_out = left_out;
+        if times_change {
+            self.left_out.push((Feature::SAMPLE_TIME, TIMES_CHANGE));
+        }
         if let Some(table) = header.feature(Feature::BUILD_ID) {
             build_id_records(&mut out, order, table);
         }

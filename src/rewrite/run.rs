@@ -10,10 +10,13 @@ use super::summary::Summary;
 use crate::abi::feature::Feature;
 use crate::bytes::ByteOrder;
 use crate::error::Result;
+use crate::evlist::Attr;
 use crate::header::features::auxtrace::{AuxtraceEntry, AuxtraceIndex};
 use crate::reader::{Block, Form, OpenOptions, Recording, Source};
 use crate::stage::build_ids::{BuildIds, Ids, IdsOptions, Style};
-use crate::stage::{Finished, Pipeline, Stage};
+use crate::stage::filter::{Clause, Filter};
+use crate::stage::{Chain, Finished, Pipeline, Stage};
+use crate::symbol::LoadOptions;
 use crate::writer::{Compressor, Output, Patch, Sink, Target, compressed_feature};
 
 /// What to rewrite and how.
@@ -37,6 +40,10 @@ pub struct Options {
     pub buildid_dir: Option<PathBuf>,
     /// zstd level for a compressed output.
     pub compress: Option<i32>,
+    /// What samples must meet to stay.
+    pub filter: Vec<Clause>,
+    /// Gives a name to an event that the recording does not name.
+    pub event_name: Option<fn(&Attr) -> String>,
 }
 
 /// The output with or without compression.
@@ -115,7 +122,16 @@ pub fn run(options: &Options) -> Result<Summary> {
     let mut head = Head::new(&input, target.is_stream(), options.compress);
     let mut out = Out::new(target, order, options.compress)?;
     let mut stage = build_ids(options, &input)?;
-    let dyn_stage = stage.as_mut().map(|s| s as &mut dyn Stage);
+    let mut filter = filter(options);
+    head.filtered = filter.is_some();
+    let mut stages: Vec<&mut dyn Stage> = Vec::new();
+    stages.extend(filter.as_mut().map(|f| f as &mut dyn Stage));
+    stages.extend(stage.as_mut().map(|s| s as &mut dyn Stage));
+    let mut chain = None;
+    let dyn_stage: Option<&mut dyn Stage> = match stages.len() {
+        0 | 1 => stages.pop(),
+        _ => Some(chain.insert(Chain::new(stages))),
+    };
     let pipeline = Pipeline::new(input.header.evlist(), dyn_stage, &mut head, &mut out, options.salvage);
     let (done, _) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
     let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), ..Summary::default() };
@@ -124,10 +140,42 @@ pub fn run(options: &Options) -> Result<Summary> {
         Some(stage) => tell_ids(stage, &mut head, &mut summary)?,
         None => false,
     };
+    if let Some(filter) = &filter {
+        set_sample_time(filter, &mut head);
+    }
     finish(options, &input, head, out, &done, table_changed, &mut summary)?;
     summary.records_in = done.records_in;
     summary.records_out = done.records_out;
     Ok(summary)
+}
+
+/// The filter that the options ask for.
+fn filter(options: &Options) -> Option<Filter> {
+    if options.filter.is_empty() {
+        return None;
+    }
+    let mut load = LoadOptions { symfs: options.symfs.clone(), ..LoadOptions::default() };
+    if let Some(dir) = &options.buildid_dir {
+        load.buildid_dir = Some(dir.clone());
+    }
+    Some(Filter::new(options.filter.clone(), load, options.event_name.unwrap_or(|_| String::new())))
+}
+
+/// Puts the times of the samples that stayed where those of all samples were.
+fn set_sample_time(filter: &Filter, head: &mut Head) {
+    if head.header.feature(Feature::SAMPLE_TIME).is_none() {
+        return;
+    }
+    match filter.sample_time() {
+        Some(times) => {
+            let mut section = Vec::new();
+            times.emit(head.header.order, &mut section);
+            head.header.set_feature(Feature::SAMPLE_TIME, section);
+        }
+        None => {
+            head.header.remove_feature(Feature::SAMPLE_TIME);
+        }
+    }
 }
 
 /// The stage that the options ask for.

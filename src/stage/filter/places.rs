@@ -1,0 +1,283 @@
+//! Names of threads and of places in the code, looked up when a filter asks and remembered.
+//!
+//! Answers to questions of places are kept by address and version of the address space; where no question is of a
+//! symbol, all addresses of a page have the same answers, if a map covers it whole. Answers to questions of DSOs are
+//! kept by DSO besides.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::program::{Names, Place};
+use super::sample::Sample;
+use crate::abi::misc::CpuMode;
+use crate::header::features::build_ids::BuildIdEntry;
+use crate::session::dso::DEFAULT_GUEST;
+use crate::session::{Dso, HOST, MachinePid, Map, Session};
+use crate::symbol::LoadOptions;
+use crate::symbol::tables::Symbols;
+
+const PAGE: u32 = 12;
+const SLOTS_BITS: u32 = 14;
+/// Questions whose answers are remembered.
+const REMEMBERED: u32 = 32;
+
+/// Answers to the first questions, a bit each.
+#[derive(Clone, Copy, Default)]
+struct Answers {
+    known: u32,
+    yes: u32,
+}
+
+impl Answers {
+    #[inline]
+    fn get(self, question: u32) -> Option<bool> {
+        let bit = bit(question);
+        (self.known & bit != 0).then_some(self.yes & bit != 0)
+    }
+
+    fn set(&mut self, question: u32, yes: bool) {
+        self.known |= bit(question);
+        if yes {
+            self.yes |= bit(question);
+        }
+    }
+}
+
+/// None for questions that are not remembered.
+#[inline]
+fn bit(question: u32) -> u32 {
+    if question < REMEMBERED { 1 << question } else { 0 }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Address or page.
+    at: u64,
+    /// Version of the address space; 0 if the slot is free.
+    epoch: u64,
+    answers: Answers,
+}
+
+/// Whose addresses are looked up.
+#[derive(Clone, Copy)]
+pub struct Who {
+    machine: MachinePid,
+    pid: i32,
+    tid: i32,
+    kernel: u64,
+    user: u64,
+}
+
+impl Who {
+    /// Of a sample.
+    #[inline]
+    pub fn of(sample: &Sample<'_>, session: &mut Session) -> Who {
+        let (pid, tid) = sample.ids();
+        let machine = session.machine_of(sample.record.cpumode(), None, pid);
+        let (kernel, user) = session.view(machine, pid, tid).epochs();
+        Who { machine, pid, tid, kernel, user }
+    }
+
+    #[inline]
+    fn epoch(&self, mode: CpuMode) -> u64 {
+        match mode {
+            CpuMode::Kernel | CpuMode::GuestKernel => self.kernel,
+            CpuMode::User | CpuMode::GuestUser => self.user,
+            _ => 0,
+        }
+    }
+}
+
+/// A question to a place.
+#[derive(Clone, Copy)]
+pub struct Question<'q> {
+    /// What is asked for.
+    pub of: Place,
+    /// What it is compared with.
+    pub names: &'q Names,
+    /// The question's number within its program.
+    pub number: u32,
+}
+
+/// A thread (machine, pid, tid), and its name.
+type Asked = ((MachinePid, i32, i32), Option<Arc<[u8]>>);
+
+/// What is remembered.
+pub struct Places {
+    slots: Box<[Slot]>,
+    by_page: bool,
+    dsos: Vec<Answers>,
+    symbols: Symbols,
+    /// Build-ids that the recording tells of apart from its maps, in hexadecimal, by machine and name.
+    build_ids: FxHashMap<(MachinePid, Box<[u8]>), String>,
+    /// The thread asked for last, and its name.
+    thread: Option<Asked>,
+}
+
+impl Places {
+    /// Nothing remembered. `by_page` if no question will be of a symbol.
+    pub fn new(load: LoadOptions, by_page: bool) -> Places {
+        Places {
+            slots: vec![Slot::default(); 1 << SLOTS_BITS].into(),
+            by_page,
+            dsos: Vec::new(),
+            symbols: Symbols::new(load),
+            build_ids: FxHashMap::default(),
+            thread: None,
+        }
+    }
+
+    /// The tables of symbols.
+    pub fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
+    /// Takes a build-id of the recording.
+    pub fn add_build_id(&mut self, entry: &BuildIdEntry<'_>) {
+        let Some(id) = entry.build_id() else { return };
+        let is_guest = matches!(entry.cpumode(), CpuMode::GuestKernel | CpuMode::GuestUser);
+        let machine = match (entry.pid, is_guest) {
+            (pid, true) => pid.max(DEFAULT_GUEST),
+            _ => HOST,
+        };
+        self.build_ids.insert((machine, entry.filename.into()), id.to_string());
+        self.forget();
+    }
+
+    /// Forgets all answers.
+    pub fn forget(&mut self) {
+        self.slots.fill(Slot::default());
+        self.dsos.clear();
+        self.thread = None;
+    }
+
+    /// Threads have changed.
+    #[inline]
+    pub fn forget_thread(&mut self) {
+        self.thread = None;
+    }
+
+    /// Whether the name of the sample's thread is one of these. A thread of no name is called by its id, `:7`.
+    #[inline]
+    pub fn is_comm(&mut self, sample: &Sample<'_>, session: &Session, names: &Names) -> bool {
+        let (pid, tid) = sample.ids();
+        let machine = session.machine_of(sample.record.cpumode(), None, pid);
+        let comm = match &self.thread {
+            Some((of, comm)) if *of == (machine, pid, tid) => comm,
+            _ => {
+                let comm = session.thread(machine, pid, tid).and_then(|thread| thread.comm().cloned());
+                &self.thread.insert(((machine, pid, tid), comm)).1
+            }
+        };
+        match comm {
+            Some(comm) => names.has(comm),
+            None if (pid, tid) == (0, 0) => names.has(b"swapper"),
+            None => names.has(format!(":{tid}").as_bytes()),
+        }
+    }
+
+    /// The answer to a question of an address.
+    #[inline]
+    pub fn ask(
+        &mut self,
+        session: &mut Session,
+        who: &Who,
+        mode: CpuMode,
+        ip: u64,
+        question: Question<'_>,
+    ) -> bool {
+        let epoch = who.epoch(mode);
+        if epoch == 0 {
+            return false;
+        }
+        let at = if self.by_page { ip >> PAGE } else { ip };
+        let hash = (at ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (hash >> (u64::BITS - SLOTS_BITS)) as usize;
+        match self.slots.get(index) {
+            Some(slot) if (slot.at, slot.epoch) == (at, epoch) => {
+                if let Some(answer) = slot.answers.get(question.number) {
+                    return answer;
+                }
+            }
+            _ => {}
+        }
+        self.look_up(session, who, mode, ip, question, index)
+    }
+
+    #[inline(never)]
+    fn look_up(
+        &mut self,
+        session: &mut Session,
+        who: &Who,
+        mode: CpuMode,
+        ip: u64,
+        question: Question<'_>,
+        index: usize,
+    ) -> bool {
+        if question.of == Place::Symbol && mode == CpuMode::Kernel {
+            self.symbols.fit_kernel_map(session);
+        }
+        let found = session.view(who.machine, who.pid, who.tid).find(mode, ip).map(|f| Arc::clone(f.map));
+        let answer = found.as_ref().is_some_and(|map| self.ask_map(session, who, map, ip, question));
+        let at = if self.by_page { ip >> PAGE } else { ip };
+        let page = ip >> PAGE << PAGE;
+        let covers = |map: &Map| map.start() <= page && page.saturating_add(1 << PAGE) <= map.end();
+        if (!self.by_page || found.is_some_and(|map| covers(&map)))
+            && let Some(slot) = self.slots.get_mut(index)
+        {
+            let epoch = who.epoch(mode);
+            if (slot.at, slot.epoch) != (at, epoch) {
+                *slot = Slot { at, epoch, answers: Answers::default() };
+            }
+            slot.answers.set(question.number, answer);
+        }
+        answer
+    }
+
+    fn ask_map(&mut self, session: &Session, who: &Who, map: &Map, ip: u64, question: Question<'_>) -> bool {
+        let dso = map.dso();
+        let names = question.names;
+        if question.of == Place::Symbol {
+            let machine = session.machines().get(who.machine);
+            let reference = machine.and_then(|machine| machine.reference_symbol());
+            return self.symbols.find(map, ip, reference, |named| names.has(named.name)).unwrap_or(false);
+        }
+        let index = dso.id().0 as usize;
+        if self.dsos.len() <= index {
+            self.dsos.resize(index + 1, Answers::default());
+        }
+        if let Some(answer) = self.dsos.get(index).and_then(|answers| answers.get(question.number)) {
+            return answer;
+        }
+        let answer = match question.of {
+            Place::BuildId => self.is_build_id(dso, names),
+            _ => is_dso(dso, names),
+        };
+        if let Some(answers) = self.dsos.get_mut(index) {
+            answers.set(question.number, answer);
+        }
+        answer
+    }
+
+    fn is_build_id(&self, dso: &Dso, names: &Names) -> bool {
+        match dso.build_id() {
+            Some(id) => names.has(id.to_string().as_bytes()),
+            None => {
+                let known = self.build_ids.get(&(dso.machine(), Box::from(dso.name())));
+                known.is_some_and(|id| names.has(id.as_bytes()))
+            }
+        }
+    }
+}
+
+/// Whether a DSO goes by one of these names: as shown, as recorded, or without its folder. Patterns are for the name as
+/// shown.
+fn is_dso(dso: &Dso, names: &Names) -> bool {
+    match names {
+        Names::Pattern(_) => names.has(dso.shown_name()),
+        Names::Exact(_) => {
+            [dso.shown_name(), dso.long_name(), dso.short_name()].into_iter().any(|name| names.has(name))
+        }
+    }
+}

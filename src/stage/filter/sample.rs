@@ -1,0 +1,108 @@
+//! A sample as a filter sees it.
+
+use super::program::{Word, id_word};
+use crate::abi::misc::{
+    CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_MAX,
+    CONTEXT_USER, CONTEXT_USER_DEFERRED, CpuMode,
+};
+use crate::bytes::ByteOrder;
+use crate::error::Result;
+use crate::event::{Record, sample};
+use crate::evlist::SampleLayout;
+
+/// A sample and where its fields are.
+#[derive(Clone, Copy)]
+pub struct Sample<'a> {
+    /// The record.
+    pub record: Record<'a>,
+    /// Where its fields are.
+    pub layout: &'a SampleLayout,
+}
+
+impl<'a> Sample<'a> {
+    /// A fixed word; `None` if samples of this event lack it.
+    #[inline]
+    pub fn word(&self, word: Word) -> Option<u64> {
+        let (l, r) = (self.layout, &self.record);
+        let long = |at: usize| r.order.u64(r.bytes, at);
+        let short = |at: usize| r.order.u32(r.bytes, at);
+        match word {
+            Word::Pid => short(l.tid?).map(id_word),
+            Word::Tid => short(l.tid? + 4).map(id_word),
+            Word::Cpu => short(l.cpu?).map(u64::from),
+            Word::Time => long(l.time?),
+            Word::Cpumode => Some(u64::from(r.cpumode().bits())),
+            Word::Ip => long(l.ip?),
+            Word::Addr => long(l.addr?),
+            Word::Period => long(l.period?),
+        }
+    }
+
+    /// Process and thread id, -1 each if samples lack them.
+    #[inline]
+    pub fn ids(&self) -> (i32, i32) {
+        let id = |at: usize| self.record.order.u32(self.record.bytes, at).map_or(-1, u32::cast_signed);
+        self.layout.tid.map_or((-1, -1), |at| (id(at), id(at + 4)))
+    }
+
+    /// The instruction pointer, and then the frames of the callchain, each with its cpumode. An error if the
+    /// callchain does not fit the sample.
+    #[inline]
+    pub fn frames(&self) -> Result<impl Iterator<Item = (CpuMode, u64)> + 'a> {
+        let mode = self.record.cpumode();
+        let first = self.word(Word::Ip).map(|ip| (mode, ip));
+        let range = sample::callchain(self.record, self.layout)?.unwrap_or(0..0);
+        let entries = self.record.bytes.get(range).unwrap_or_default();
+        Ok(first.into_iter().chain(Frames { entries, order: self.record.order, mode }))
+    }
+
+    /// The cookie that tells which record has the rest of the callchain.
+    pub fn deferred(&self) -> Result<Option<u64>> {
+        let Some(range) = sample::callchain(self.record, self.layout)? else { return Ok(None) };
+        let entries = self.record.bytes.get(range).unwrap_or_default();
+        let mut words = entries.chunks_exact(8).map(|entry| self.record.order.u64(entry, 0));
+        words.find(|word| *word == Some(CONTEXT_USER_DEFERRED));
+        Ok(words.next().flatten())
+    }
+}
+
+/// Frames of a callchain.
+struct Frames<'a> {
+    entries: &'a [u8],
+    order: ByteOrder,
+    mode: CpuMode,
+}
+
+impl Frames<'_> {
+    #[inline]
+    fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.entries.split_at_checked(8)?;
+        self.entries = rest;
+        self.order.u64(word, 0)
+    }
+}
+
+impl Iterator for Frames<'_> {
+    type Item = (CpuMode, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(CpuMode, u64)> {
+        loop {
+            let word = self.word()?;
+            if word < CONTEXT_MAX {
+                return Some((self.mode, word));
+            }
+            self.mode = match word {
+                CONTEXT_KERNEL => CpuMode::Kernel,
+                CONTEXT_USER => CpuMode::User,
+                CONTEXT_HV => CpuMode::Hypervisor,
+                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL => CpuMode::GuestKernel,
+                CONTEXT_GUEST_USER => CpuMode::GuestUser,
+                _ => CpuMode::Unknown,
+            };
+            if word == CONTEXT_USER_DEFERRED {
+                self.word();
+            }
+        }
+    }
+}
