@@ -15,6 +15,7 @@
 //! - [`session`]: machines, threads, maps, DSOs and build-ids as of a moment of the recording.
 //! - [`symbol`]: symbol tables of DSOs.
 //! - [`unwind`]: stacks of DWARF recordings, unwound.
+//! - [`plugin`]: code of others that sees records as they pass: native plugins and perf's dlfilters.
 //! - [`stage`]: what is done to records, and the pipeline that does it.
 //! - [`writer`]: the output, whole or not at all.
 //! - [`rewrite`]: a whole rewrite, from input to output.
@@ -30,6 +31,7 @@ pub mod event;
 pub mod evlist;
 pub mod header;
 pub mod ordered_events;
+pub mod plugin;
 pub mod reader;
 pub mod rewrite;
 pub mod script;

@@ -15,5 +15,6 @@ mod hostile;
 mod info;
 mod kit;
 mod output;
+mod plugins;
 mod real_perf;
 mod support;

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::filter::FilterArgs;
 use super::info::event_name;
+use super::plugin::DlFilterArgs;
 use crate::error::{Error, Result};
 use crate::rewrite::{self, Options, SummaryFormat};
 use crate::stage::build_ids::Style;
@@ -71,6 +72,9 @@ pub struct InjectArgs {
     #[command(flatten)]
     filter: FilterArgs,
 
+    #[command(flatten)]
+    dlfilter: DlFilterArgs,
+
     /// How to print the closing summary on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     summary: SummaryFormat,
@@ -117,6 +121,7 @@ impl InjectArgs {
             buildid_dir: self.buildid_dir.clone(),
             compress: self.compress,
             filter: self.filter.clauses()?,
+            dlfilter: self.dlfilter.spec(),
             event_name: Some(|attr| event_name(attr, |_| None, |_| None)),
         })
     }

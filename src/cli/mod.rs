@@ -3,6 +3,7 @@
 mod filter;
 mod info;
 mod inject;
+mod plugin;
 mod script;
 mod signals;
 

@@ -1,8 +1,10 @@
 //! Options and the run itself.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::head::{Head, merged_table};
@@ -12,9 +14,13 @@ use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::evlist::Attr;
 use crate::header::features::auxtrace::{AuxtraceEntry, AuxtraceIndex};
+use crate::header::features::scalars::SampleTime;
+use crate::plugin::dlfilter::{self, DlFilter};
+use crate::plugin::resolve::Resolver;
 use crate::reader::{Block, Form, OpenOptions, Recording, Source};
 use crate::stage::build_ids::{BuildIds, Ids, IdsOptions, Style};
 use crate::stage::filter::{Clause, Filter};
+use crate::stage::plugins::{DlFilterStage, Times};
 use crate::stage::{Chain, Finished, Pipeline, Stage};
 use crate::symbol::LoadOptions;
 use crate::writer::{Compressor, Output, Patch, Sink, Target, compressed_feature};
@@ -42,6 +48,8 @@ pub struct Options {
     pub compress: Option<i32>,
     /// What samples must meet to stay.
     pub filter: Vec<Clause>,
+    /// perf's dlfilter that samples pass.
+    pub dlfilter: Option<dlfilter::Spec>,
     /// Gives a name to an event that the recording does not name.
     pub event_name: Option<fn(&Attr) -> String>,
 }
@@ -113,6 +121,7 @@ impl Source for Taken {
 pub fn run(options: &Options) -> Result<Summary> {
     let open = OpenOptions { force: options.force, salvage: options.salvage };
     let mut input = Recording::open(&options.input, open)?;
+    let mut plugins = Plugins::load(options)?;
     let target = match options.output.as_os_str() == "-" {
         true => Target::stdout()?,
         false => Target::create(&options.output, input.identity)?,
@@ -123,9 +132,13 @@ pub fn run(options: &Options) -> Result<Summary> {
     let mut out = Out::new(target, order, options.compress)?;
     let mut stage = build_ids(options, &input)?;
     let mut filter = filter(options);
-    head.filtered = filter.is_some();
+    let mut times = plugins.any().then(Times::default);
+    head.filtered = filter.is_some() || times.is_some();
     let mut stages: Vec<&mut dyn Stage> = Vec::new();
+    stages.extend(plugins.early.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(filter.as_mut().map(|f| f as &mut dyn Stage));
+    stages.extend(plugins.late.as_mut().map(|s| s as &mut dyn Stage));
+    stages.extend(times.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(stage.as_mut().map(|s| s as &mut dyn Stage));
     let mut chain = None;
     let dyn_stage: Option<&mut dyn Stage> = match stages.len() {
@@ -140,13 +153,25 @@ pub fn run(options: &Options) -> Result<Summary> {
         Some(stage) => tell_ids(stage, &mut head, &mut summary)?,
         None => false,
     };
-    if let Some(filter) = &filter {
-        set_sample_time(filter, &mut head);
+    match (&times, &filter) {
+        (Some(times), _) => set_sample_time(times.range(), &mut head),
+        (None, Some(filter)) => set_sample_time(filter.sample_time(), &mut head),
+        (None, None) => {}
     }
+    drop(plugins);
     finish(options, &input, head, out, &done, table_changed, &mut summary)?;
     summary.records_in = done.records_in;
     summary.records_out = done.records_out;
     Ok(summary)
+}
+
+/// Where symbols are looked for.
+fn load_options(options: &Options) -> LoadOptions {
+    let mut load = LoadOptions { symfs: options.symfs.clone(), ..LoadOptions::default() };
+    if let Some(dir) = &options.buildid_dir {
+        load.buildid_dir = Some(dir.clone());
+    }
+    load
 }
 
 /// The filter that the options ask for.
@@ -154,19 +179,37 @@ fn filter(options: &Options) -> Option<Filter> {
     if options.filter.is_empty() {
         return None;
     }
-    let mut load = LoadOptions { symfs: options.symfs.clone(), ..LoadOptions::default() };
-    if let Some(dir) = &options.buildid_dir {
-        load.buildid_dir = Some(dir.clone());
+    let name = options.event_name.unwrap_or(|_| String::new());
+    Some(Filter::new(options.filter.clone(), load_options(options), name))
+}
+
+/// Code of others that records pass.
+#[derive(Default)]
+struct Plugins {
+    early: Option<DlFilterStage>,
+    late: Option<DlFilterStage>,
+}
+
+impl Plugins {
+    fn load(options: &Options) -> Result<Plugins> {
+        let Some(spec) = &options.dlfilter else { return Ok(Plugins::default()) };
+        let resolver = Rc::new(RefCell::new(Resolver::new(load_options(options))));
+        let filter = DlFilter::load(spec, resolver, options.event_name.unwrap_or(|_| String::new()))?;
+        let (early, late) = DlFilterStage::of(filter);
+        Ok(Plugins { early, late })
     }
-    Some(Filter::new(options.filter.clone(), load, options.event_name.unwrap_or(|_| String::new())))
+
+    fn any(&self) -> bool {
+        self.early.is_some() || self.late.is_some()
+    }
 }
 
 /// Puts the times of the samples that stayed where those of all samples were.
-fn set_sample_time(filter: &Filter, head: &mut Head) {
+fn set_sample_time(times: Option<SampleTime>, head: &mut Head) {
     if head.header.feature(Feature::SAMPLE_TIME).is_none() {
         return;
     }
-    match filter.sample_time() {
+    match times {
         Some(times) => {
             let mut section = Vec::new();
             times.emit(head.header.order, &mut section);

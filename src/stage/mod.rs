@@ -6,6 +6,7 @@ mod counts;
 mod edits;
 pub mod filter;
 mod pipeline;
+pub mod plugins;
 mod scan;
 
 pub use chain::Chain;

@@ -1,0 +1,28 @@
+//! Options for plugins and dlfilters.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::plugin::dlfilter::Spec;
+
+/// perf's dlfilters.
+#[derive(Args, Debug)]
+pub(super) struct DlFilterArgs {
+    /// Let samples pass a dlfilter as perf script has them: a path, or a name that is looked for in the current directory
+    /// and where perf installs its own
+    #[arg(long, value_name = "FILE")]
+    dlfilter: Option<OsString>,
+
+    /// An argument for the dlfilter; give one --dlarg for each
+    #[arg(long = "dlarg", value_name = "ARG", requires = "dlfilter", allow_hyphen_values = true)]
+    dlargs: Vec<OsString>,
+}
+
+impl DlFilterArgs {
+    /// The filter that was asked for.
+    pub fn spec(&self) -> Option<Spec> {
+        let file = self.dlfilter.clone()?;
+        Some(Spec { file, args: self.dlargs.clone() })
+    }
+}

@@ -1,0 +1,96 @@
+//! perf's dlfilters.
+
+use super::super::support::oracle;
+use super::super::support::recording::{Record, kind};
+use super::super::support::run::Dir;
+use super::super::support::wire::Order;
+use super::{build, fixture, inject};
+
+fn samples(records: &[Record]) -> Vec<&Record> {
+    records.iter().filter(|r| r.kind(Order::Little) == kind::SAMPLE).collect()
+}
+
+fn others(records: &[Record]) -> Vec<&Record> {
+    records.iter().filter(|r| r.kind(Order::Little) != kind::SAMPLE).collect()
+}
+
+#[test]
+fn both_generations_see_the_same_and_every_function_answers() {
+    let dir = Dir::new();
+    let new = build(&dir, "filter.c", "new.so", &[]);
+    let old = build(&dir, "filter.c", "old.so", &["-DOLD"]);
+    let input = fixture("g.data");
+    let mut logs = Vec::new();
+    for (filter, al) in [(&new, "/88"), (&old, "/80")] {
+        let log = dir.join("log");
+        let args =
+            ["--dlfilter", filter.to_str().unwrap(), "--dlarg", "keep", "--dlarg", log.to_str().unwrap()];
+        inject(&input, &dir.join("out"), &args).expect_ok("keep");
+        assert_eq!(std::fs::read(dir.join("out")).unwrap(), std::fs::read(&input).unwrap());
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(text.lines().next(), Some("start 2 0 0 -1"));
+        let seen = text.lines().count() - 2;
+        assert_eq!(seen, samples(&oracle::read(&input).unwrap().records).len());
+        assert_eq!(text.lines().last(), Some(format!("stop {seen}").as_str()));
+        let work = text.lines().find(|line| line.contains(" work 20/")).expect("a sample of the program");
+        assert!(work.contains("cpu-clock:u work ") && work.contains(" same 1 "), "{work}");
+        assert!(!text.contains(" - "), "all samples have symbols: {text}");
+        logs.push(text.replace(al, ""));
+    }
+    assert_eq!(logs[0], logs[1]);
+}
+
+#[test]
+fn what_a_filter_drops_is_left_out_and_nothing_else() {
+    let dir = Dir::new();
+    let filter = build(&dir, "filter.c", "filter.so", &[]);
+    let input = fixture("plain.data");
+    let before = oracle::read(&input).unwrap();
+    for (mode, kept) in [("odd", 2), ("early", 0)] {
+        let (log, out) = (dir.join("log"), dir.join("out"));
+        let args =
+            ["--dlfilter", filter.to_str().unwrap(), "--dlarg", mode, "--dlarg", log.to_str().unwrap()];
+        inject(&input, &out, &args).expect_ok(mode);
+        let after = oracle::read(&out).unwrap();
+        let all = samples(&before.records);
+        let expected: Vec<&Record> = match kept {
+            0 => Vec::new(),
+            n => all.iter().step_by(n).copied().collect(),
+        };
+        assert_eq!(samples(&after.records), expected, "{mode}");
+        assert_eq!(others(&after.records), others(&before.records), "{mode}");
+    }
+}
+
+#[test]
+fn dropped_samples_hit_no_dso() {
+    let dir = Dir::new();
+    let filter = build(&dir, "filter.c", "filter.so", &[]);
+    let out = dir.join("out");
+    let log = dir.join("log");
+    let args =
+        ["-b", "--dlfilter", filter.to_str().unwrap(), "--dlarg", "early", "--dlarg", log.to_str().unwrap()];
+    inject(&fixture("plain.data"), &out, &args).expect_ok("early");
+    assert!(oracle::injected_of(&oracle::read(&out).unwrap()).is_empty());
+}
+
+#[test]
+fn a_failing_filter_leaves_no_output_and_is_stopped() {
+    let dir = Dir::new();
+    let filter = build(&dir, "filter.c", "filter.so", &[]);
+    let filter = filter.to_str().unwrap();
+    for (mode, says) in [("fail", "filter_event_early returned -9"), ("failstart", "start returned -5")] {
+        let (log, out) = (dir.join("log"), dir.join("out"));
+        let args = ["--dlfilter", filter, "--dlarg", mode, "--dlarg", log.to_str().unwrap()];
+        let outcome = inject(&fixture("plain.data"), &out, &args).expect_failure(mode);
+        assert!(outcome.stderr.contains(says) && outcome.stderr.contains(filter), "{}", outcome.stderr);
+        assert!(!out.exists());
+        assert!(std::fs::read_to_string(&log).unwrap().contains("\nstop "), "{mode}");
+    }
+    let outcome = inject(&fixture("plain.data"), &dir.join("out"), &["--dlfilter", "./no-such.so"]);
+    assert!(outcome.expect_failure("absent").stderr.contains("no-such.so"));
+    let plain = dir.file("plain.so", b"no object");
+    let outcome = inject(&fixture("plain.data"), &dir.join("out"), &["--dlfilter", plain.to_str().unwrap()]);
+    outcome.expect_failure("not an object");
+    assert_eq!(dir.names(), ["filter.so", "log", "plain.so"]);
+}
