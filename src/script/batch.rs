@@ -66,13 +66,39 @@ impl Batch {
         self.forget = false;
     }
 
+    /// The samples, each with its frames.
+    pub fn views<'a>(&'a self, texts: &'a Texts) -> impl Iterator<Item = View<'a>> {
+        let mut rest: &[Frame] = &self.frames;
+        self.samples.iter().map(move |sample| {
+            let (frames, behind) = rest.split_at_checked(sample.frames as usize).unwrap_or((rest, &[]));
+            let (addr, behind) = match behind.split_first() {
+                Some((addr, behind)) if sample.addr_frame => (Some(addr), behind),
+                _ => (None, behind),
+            };
+            rest = behind;
+            let (at, len) = (sample.comm.0 as usize, sample.comm.1 as usize);
+            let comm = self.comms.get(at..at + len).unwrap_or_default();
+            View { sample, comm, frames, addr, texts }
+        })
+    }
+
     pub fn is_full(&self) -> bool {
         self.frames.len() >= FRAMES || self.samples.len() >= FRAMES || self.names.len() >= 16 * FRAMES
     }
 }
 
 /// Frames of a batch, about.
-const FRAMES: usize = 4096;
+const FRAMES: usize = 2048;
+
+/// A sample with what belongs to it.
+pub(super) struct View<'a> {
+    pub sample: &'a Sample,
+    pub comm: &'a [u8],
+    pub frames: &'a [Frame],
+    /// The data address's.
+    pub addr: Option<&'a Frame>,
+    pub texts: &'a Texts,
+}
 
 /// The texts so far, on the side of the printer.
 #[derive(Default)]

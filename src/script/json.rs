@@ -1,6 +1,6 @@
 //! Samples as JSON, an object a line.
 
-use super::batch::{Batch, Frame, Sample, Texts};
+use super::batch::{Frame, Texts, View};
 use super::events::{Event, Shared};
 use super::fields::Fields;
 use super::numbers::{Digits, hex};
@@ -15,37 +15,19 @@ impl JsonPrinter {
         JsonPrinter { events }
     }
 
-    /// Appends the samples of a batch.
-    pub fn print(&self, batch: &Batch, texts: &Texts, out: &mut Vec<u8>) {
-        let mut frames: &[Frame] = &batch.frames;
-        for sample in &batch.samples {
-            let (own, rest) = frames.split_at_checked(sample.frames as usize).unwrap_or((frames, &[]));
-            let (addr, rest) = match rest.split_first() {
-                Some((addr, rest)) if sample.addr_frame => (Some(addr), rest),
-                _ => (None, rest),
-            };
-            frames = rest;
-            if let Some(event) = self.events.list.get(sample.event as usize) {
-                let (at, len) = sample.comm;
-                let comm = batch.comms.get(at as usize..at as usize + len as usize).unwrap_or_default();
-                let mut object = Object { out, first: true };
-                write(&mut object, event, sample, comm, own, addr, texts);
-                object.end();
-                out.push(b'\n');
-            }
+    /// Appends a sample.
+    pub fn print(&self, view: &View<'_>, out: &mut Vec<u8>) {
+        if let Some(event) = self.events.list.get(view.sample.event as usize) {
+            let mut object = Object { out, first: true };
+            write(&mut object, event, view);
+            object.end();
+            out.push(b'\n');
         }
     }
 }
 
-fn write(
-    o: &mut Object<'_>,
-    event: &Event,
-    sample: &Sample,
-    comm: &[u8],
-    frames: &[Frame],
-    addr: Option<&Frame>,
-    texts: &Texts,
-) {
+fn write(o: &mut Object<'_>, event: &Event, view: &View<'_>) {
+    let View { sample, comm, frames, addr, texts } = *view;
     let fields = event.fields;
     if fields.has(Fields::COMM) {
         o.text("comm", comm);

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::batch::{Batch, Texts};
+use super::batch::{Batch, Texts, View};
 use super::json::JsonPrinter;
 use super::text::TextPrinter;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes written at once.
 const PIECE: usize = 256 << 10;
 /// Batches on their way.
-const QUEUE: usize = 4;
+const QUEUE: usize = 3;
 
 /// How samples are printed.
 pub(super) enum Printer {
@@ -22,10 +22,10 @@ pub(super) enum Printer {
 }
 
 impl Printer {
-    fn print(&self, batch: &Batch, texts: &Texts, out: &mut Vec<u8>) {
+    fn print(&self, view: &View<'_>, out: &mut Vec<u8>) {
         match self {
-            Printer::Text(printer) => printer.print(batch, texts, out),
-            Printer::Json(printer) => printer.print(batch, texts, out),
+            Printer::Text(printer) => printer.print(view, out),
+            Printer::Json(printer) => printer.print(view, out),
         }
     }
 }
@@ -85,17 +85,19 @@ fn run(
     mut to: impl Write,
 ) -> io::Result<()> {
     let mut texts = Texts::default();
-    let mut out = Vec::with_capacity(2 * PIECE);
+    let mut out = Vec::with_capacity(PIECE + PIECE / 4);
     for mut batch in batches {
         texts.learn(&batch);
-        printer.print(&batch, &texts, &mut out);
+        for view in batch.views(&texts) {
+            printer.print(&view, &mut out);
+            if out.len() >= PIECE {
+                to.write_all(&out)?;
+                out.clear();
+            }
+        }
         batch.clear();
         // Nobody takes it back any more once the last batch is on its way.
         let _ = give_back.try_send(batch);
-        if out.len() >= PIECE {
-            to.write_all(&out)?;
-            out.clear();
-        }
     }
     to.write_all(&out)?;
     to.flush()

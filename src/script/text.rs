@@ -1,6 +1,6 @@
 //! Samples as lines of text, as `perf script` writes them.
 
-use super::batch::{Batch, Frame, Sample, Texts};
+use super::batch::{Frame, Texts, View};
 use super::events::{Event, Shared};
 use super::fields::Fields;
 use super::numbers::{Digits, hex, hex_padded, padded};
@@ -16,37 +16,17 @@ impl TextPrinter {
         TextPrinter { events, nanoseconds }
     }
 
-    /// Appends the samples of a batch.
-    pub fn print(&self, batch: &Batch, texts: &Texts, out: &mut Vec<u8>) {
-        let mut frames: &[Frame] = &batch.frames;
-        for sample in &batch.samples {
-            let (own, rest) = frames.split_at_checked(sample.frames as usize).unwrap_or((frames, &[]));
-            let (addr, rest) = match rest.split_first() {
-                Some((addr, rest)) if sample.addr_frame => (Some(addr), rest),
-                _ => (None, rest),
-            };
-            frames = rest;
-            if let Some(event) = self.events.list.get(sample.event as usize) {
-                self.sample(event, sample, own, addr, batch, texts, out);
-            }
+    /// Appends a sample.
+    pub fn print(&self, view: &View<'_>, out: &mut Vec<u8>) {
+        if let Some(event) = self.events.list.get(view.sample.event as usize) {
+            self.sample(event, view, out);
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "private, and all of them are what a sample is made of")]
-    fn sample(
-        &self,
-        event: &Event,
-        sample: &Sample,
-        frames: &[Frame],
-        addr: Option<&Frame>,
-        batch: &Batch,
-        texts: &Texts,
-        out: &mut Vec<u8>,
-    ) {
+    fn sample(&self, event: &Event, view: &View<'_>, out: &mut Vec<u8>) {
+        let View { sample, comm, frames, addr, texts } = *view;
         let fields = event.fields;
         if fields.has(Fields::COMM) {
-            let (at, len) = sample.comm;
-            let comm = batch.comms.get(at as usize..at as usize + len as usize).unwrap_or_default();
             let width = if fields.has(Fields::IP) && event.has_callchain { 0 } else { 16 };
             pad(out, comm.len(), width);
             out.extend_from_slice(comm);
