@@ -93,7 +93,6 @@ fn check(class: Class, first: Option<(&AttrEntry, &String)>, selection: &mut Sel
         (Fields::TID, s::TID),
         (Fields::TIME, s::TIME),
         (Fields::CPU, s::CPU),
-        (Fields::PERIOD, s::PERIOD),
     ];
     for (field, bit) in needs {
         if choice.fields.has(field) && entry.attr.sample_type() & bit == 0 {

@@ -11,6 +11,7 @@
 
 mod batch;
 mod chain;
+mod counts;
 mod events;
 mod fields;
 mod filter;

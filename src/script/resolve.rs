@@ -165,7 +165,7 @@ impl Resolver {
         dso.mark_hit();
         let reference = session.machines().get(space.machine).and_then(|m| m.reference_symbol());
         let id = dso.id().0;
-        frame.dso = self.dso_number(id, dso.shown_name(), batch);
+        frame.dso = self.dso_number(id, dso.long_name(), batch);
         if self.wants_symbols {
             let (numbers, names) = (&mut self.numbers, &mut self.names);
             let named = self.symbols.find(&map, ip, reference, |named| {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::batch::{Batch, Sample};
 use super::chain;
+use super::counts::{self, Counts};
 use super::events::{Events, Shared};
 use super::fields::Fields;
 use super::json::JsonPrinter;
@@ -42,6 +43,7 @@ pub(super) struct ScriptStage<'o> {
     filter: super::filter::Filter,
     output: Option<Output>,
     batch: Batch,
+    counts: Counts,
     /// Whose name was last put into the batch, and where.
     comm: Option<(Arc<[u8]>, Place)>,
 }
@@ -55,6 +57,7 @@ impl<'o> ScriptStage<'o> {
             filter: options.filter.clone(),
             output: None,
             batch: Batch::default(),
+            counts: Counts::default(),
             comm: None,
         }
     }
@@ -85,7 +88,34 @@ impl<'o> ScriptStage<'o> {
     }
 
     fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
-        let Some(index) = cx.evlist.index_of_sample(record.bytes) else { return Ok(()) };
+        let evlist = cx.evlist;
+        let Some(index) = evlist.index_of_sample(record.bytes) else { return Ok(()) };
+        let Some(layout) = evlist.evsels().get(index).map(|evsel| &evsel.layout) else { return Ok(()) };
+        if !layout.has(s::READ) {
+            return self.sample_of(record, cx, index, None);
+        }
+        // Counters that are read with a sample each make one, whose period is what was counted since.
+        let tid = layout.tid.and_then(|at| record.order.u32(record.bytes, at + 4)).unwrap_or(0);
+        let values = counts::values(record, layout)?;
+        for (id, value) in values {
+            let Some(index) = id.map_or(Some(index), |id| evlist.index_of_id(id)) else { continue };
+            let Some(evsel) = evlist.evsels().get(index) else { continue };
+            let period = self.counts.since_last(&evsel.attr, id.unwrap_or(0), tid, value);
+            if period != 0 {
+                self.sample_of(record, cx, index, Some(period))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows a sample as one of an event, with a period that is not the recorded one if some is given.
+    fn sample_of(
+        &mut self,
+        record: Record<'_>,
+        cx: &mut Context<'_>,
+        index: usize,
+        period: Option<u64>,
+    ) -> Result<()> {
         let (Some(evsel), Some(event)) = (cx.evlist.evsels().get(index), self.events.list.get(index)) else {
             return Ok(());
         };
@@ -119,7 +149,9 @@ impl<'o> ScriptStage<'o> {
             tid,
             cpu: cpu.unwrap_or(u32::MAX),
             time,
-            period: word(layout.period).unwrap_or_else(|| evsel.attr.u64(offset::SAMPLE_PERIOD)),
+            period: period
+                .or_else(|| word(layout.period))
+                .unwrap_or_else(|| evsel.attr.u64(offset::SAMPLE_PERIOD)),
             addr: word(layout.addr).unwrap_or(0),
             comm,
             frames: 0,
@@ -220,7 +252,7 @@ impl<'o> ScriptStage<'o> {
         let Some(name) = known else {
             let digits = Digits::signed(tid);
             let mut own = Vec::with_capacity(12);
-            if (pid, tid) == (0, 0) {
+            if tid == 0 {
                 own.extend_from_slice(b"swapper");
             } else {
                 own.push(b':');
