@@ -39,6 +39,8 @@ pub(super) struct Head {
     to_pipe: bool,
     /// zstd level of the output.
     level: Option<i32>,
+    /// Whether build-ids are asked for, so that a table goes on as records of a pipe.
+    with_ids: bool,
     /// Collects the payload of a HEADER_TRACING_DATA record.
     tracing_data: Option<Vec<u8>>,
     /// The ids that a pipe's HEADER_BUILD_ID records tell, as entries of the table that a file is to have.
@@ -49,7 +51,7 @@ pub(super) struct Head {
 
 impl Head {
     /// For an input and the kind of output.
-    pub fn new(input: &Recording, to_pipe: bool, level: Option<i32>) -> Head {
+    pub fn new(input: &Recording, to_pipe: bool, level: Option<i32>, with_ids: bool) -> Head {
         let layout = match &input.file {
             Some((file, map)) if !to_pipe => FileLayout::keep(file, map),
             _ => None,
@@ -63,6 +65,7 @@ impl Head {
             from_pipe: input.form == Form::Pipe,
             to_pipe,
             level,
+            with_ids,
             tracing_data: None,
             told_ids: Vec::new(),
             front_kept,
@@ -208,8 +211,14 @@ impl HeadRecords for Head {
         if times_change {
             self.left_out.push((Feature::SAMPLE_TIME, TIMES_CHANGE));
         }
-        if let Some(table) = header.feature(Feature::BUILD_ID) {
-            build_id_records(&mut out, order, table);
+        // In a HEADER_FEATURE record the table would make perf read its entries off standard input.
+        match header.feature(Feature::BUILD_ID) {
+            Some(table) if self.with_ids => build_id_records(&mut out, order, table),
+            Some(_) => self.left_out.push((
+                Feature::BUILD_ID,
+                "a pipe has build-ids only as records, which are added where they are asked for (-b, --buildid-all)",
+            )),
+            None => {}
         }
         Ok(out)
     }

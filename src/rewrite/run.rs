@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     };
     let order = input.header.order;
     let source = std::mem::replace(&mut input.source, Box::new(Taken));
-    let mut head = Head::new(&input, target.is_stream(), options.compress);
+    let mut head = Head::new(&input, target.is_stream(), options.compress, options.style.is_some());
     let mut out = Out::new(target, order, options.compress)?;
     let mut stage = build_ids(options, &input)?;
     let mut filter = filter(options);

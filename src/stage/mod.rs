@@ -75,6 +75,7 @@ pub trait Stage {
     fn order(&self) -> Order;
 
     /// Called before the first record, with what the recording says about itself so far.
+    /// Called again where a pipe says more about itself later.
     fn begin(&mut self, header: &Header) -> Result<()>;
 
     /// Looks at one record. Kernel records come in the stage's order; perf's own records come as they are read.

@@ -350,14 +350,20 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         self.done.unchanged = false;
     }
 
-    fn start(&mut self) -> Result<()> {
-        self.started = true;
+    /// Tells the session and the stage what the recording says about itself.
+    fn begin_stage(&mut self) -> Result<()> {
         let header = self.head.header();
         let arch = header.string_feature(Feature::ARCH).unwrap_or_default();
         self.session.set_arch(Arch::from_name(&String::from_utf8_lossy(arch)));
-        if let Some(stage) = &mut self.stage {
-            stage.begin(header)?;
+        match &mut self.stage {
+            Some(stage) => stage.begin(header),
+            None => Ok(()),
         }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.started = true;
+        self.begin_stage()?;
         let front = self.head.front()?;
         self.sink.front(&front)
     }
@@ -419,6 +425,10 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 let left_out = self.head.head_record(record, &mut self.evlist)?;
                 self.head.payload(rest.get(..here).unwrap_or_default())?;
                 self.head_payload = true;
+                // perf puts other records of its own between a pipe's attributes and its features.
+                if self.started && ty == RecordType::HEADER_FEATURE {
+                    self.begin_stage()?;
+                }
                 if left_out {
                     self.edits.drop_record(record.pos, size as u64 + payload);
                     self.done.unchanged = false;

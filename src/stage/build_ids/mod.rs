@@ -151,7 +151,9 @@ fn is_32_bit_vdso(dso: &Dso, start: u64) -> bool {
 impl Stage for BuildIds {
     fn order(&self) -> Order {
         match self.style {
-            Style::BuildIds | Style::Mmap2BuildIds => Order::SideBand,
+            Style::BuildIds => Order::SideBand,
+            // A map is given before its first hit by time, not by place: another CPU's earlier sample may stand later.
+            Style::Mmap2BuildIds => Order::Time,
             Style::BuildIdAll | Style::Mmap2BuildIdAll => Order::File,
         }
     }
@@ -168,8 +170,8 @@ impl Stage for BuildIds {
 
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
         match record.ty() {
-            RecordType::SAMPLE if self.order() == Order::SideBand => self.sample(record, cx)?,
-            RecordType::CALLCHAIN_DEFERRED if self.order() == Order::SideBand => self.deferred(record, cx)?,
+            RecordType::SAMPLE if self.order() != Order::File => self.sample(record, cx)?,
+            RecordType::CALLCHAIN_DEFERRED if self.order() != Order::File => self.deferred(record, cx)?,
             RecordType::MMAP | RecordType::MMAP2 => return self.map(record, cx),
             // Says where the files of a process's maps are to be looked for.
             RecordType::NAMESPACES if self.order() == Order::File => cx.session.apply(record, cx.evlist)?,
