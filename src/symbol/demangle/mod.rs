@@ -48,14 +48,13 @@ fn mangled(name: &[u8]) -> Option<String> {
 
 /// Whether a name ends, but for suffixes, as the older Rust mangling does: in a hash. Without one it is C++.
 fn has_rust_hash(name: &[u8]) -> bool {
-    let end = name.iter().position(|&b| b == b'.').unwrap_or(name.len());
-    let hash = name
-        .get(..end)
-        .and_then(|name| name.strip_suffix(b"E"))
-        .and_then(|name| name.split_last_chunk::<19>());
-    hash.is_some_and(|(_, hash)| {
-        hash.strip_prefix(b"17h").is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
-    })
+    // Points are not in suffixes alone: the older mangling writes `::` within types as two of them.
+    let is_hash = |at: usize| {
+        let hash = name.get(at..at + 20).and_then(|hash| hash.strip_prefix(b"17h")?.strip_suffix(b"E"));
+        hash.is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+            && matches!(name.get(at + 20), None | Some(b'.'))
+    };
+    (0..name.len().saturating_sub(19)).rev().any(is_hash)
 }
 
 #[cfg(test)]
@@ -71,6 +70,7 @@ mod tests {
             ("_ZN1r4main17h4d61d863015b0077E", Some("r::main")),
             ("_ZN1r4main28_$u7b$$u7b$closure$u7d$$u7d$17h4d61d863015b0077E", Some("r::main::{{closure}}")),
             ("_ZN1r4main17h4d61d863015b0077E.llvm.123", Some("r::main")),
+            ("_ZN30_$LT$t..P$u20$as$u20$t..Op$GT$2go17h31e0fbcf7eb43e76E", Some("<t::P as t::Op>::go")),
             ("_RNvCs6GmmlP4bgsG_1r4main", Some("r::main")),
             ("_RINvCs6GmmlP4bgsG_1r4closNCNvB2_4main0EB2_", Some("r::clos::<r::main::{closure#0}>")),
             ("camlStdlib__List__map_1", Some("Stdlib.List.map_1")),
