@@ -145,6 +145,7 @@ fn lying_headers(order: Order) -> Vec<(&'static str, Vec<u8>)> {
         ("a feature section past the end", with(good.clone(), order, data_end, u64::MAX)),
         ("every feature bit", with(good.clone(), order, 72, u64::MAX)),
         ("header size 17", with(good.clone(), order, 8, 17)),
+        ("header of as many bytes as the file", with(good.clone(), order, 8, good.len() as u64)),
         ("header of 2^63 bytes", with(good.clone(), order, 8, 1 << 63)),
     ];
     let ids_at = order.u64(&good, 24) as usize + 136;

@@ -91,9 +91,6 @@ impl FileHeader {
         let fixed = file
             .section(0, HEADER_SIZE)
             .ok_or_else(|| Error::truncated(0, format!("{whole} bytes where a file header takes 104")))?;
-        if size > whole {
-            return Err(Error::corrupt(8, format!("a header of {size:#x} bytes, in a file of {whole}")));
-        }
         let section = |at| Section::parse(fixed, at, order).unwrap_or_default();
         let attr_size = order.u64(fixed, 16).unwrap_or(0);
         let mut h = FileHeader {
@@ -114,6 +111,12 @@ impl FileHeader {
             return Err(Error::corrupt(
                 DATA_SECTION_AT as u64,
                 format!("data begins at {:#x}, in a file of {whole} bytes", h.data.offset),
+            ));
+        }
+        if size > h.data.offset {
+            return Err(Error::corrupt(
+                8,
+                format!("a header of {size:#x} bytes, and data at {:#x}", h.data.offset),
             ));
         }
         if h.event_types.size > 0 && file.section(h.event_types.offset, h.event_types.size).is_none() {
