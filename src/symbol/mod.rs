@@ -6,7 +6,7 @@
 //!                          └ SymbolTable  all symbols with their names
 //! ```
 //!
-//! Both give the same answers; which one a DSO gets is for [`load`] to decide.
+//! Both give the same answers; which one a DSO gets is for [`load()`] to decide.
 
 pub mod choose;
 mod debugdata;

@@ -5,7 +5,7 @@
 //! none, so each source has a condition:
 //!
 //! - The table counts where it is unambiguous ([`RecordedIds`]).
-//! - The file counts if it is the one that was mapped ([`super::user`]). Below a symfs directory it counts
+//! - The file counts if it is the one that was mapped (see `user.rs`). Below a symfs directory it counts
 //!   as it is: the user says that these are the files, and copies have other inodes.
 //! - The cache is asked when the file is not there or not the one that was mapped. Its image counts if it
 //!   is a hard link of that file, or the only one for the path and not the id of the file that was refused.
