@@ -10,6 +10,7 @@
 mod cli;
 mod corpus;
 mod faults;
+mod filter;
 mod fixtures;
 mod hostile;
 mod info;
