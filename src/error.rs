@@ -185,10 +185,12 @@ impl fmt::Display for Error {
         if let Some(file) = &e.file {
             write!(f, "{}: ", file.display())?;
         }
-        if let Some(offset) = e.offset {
+        // An option is at fault by itself, whichever record it was found out at.
+        let place = e.kind != ErrorKind::Usage;
+        if let Some(offset) = e.offset.filter(|_| place) {
             write!(f, "at offset {offset:#x}: ")?;
         }
-        if let Some(record) = e.record {
+        if let Some(record) = e.record.filter(|_| place) {
             write!(f, "{record} record: ")?;
         }
         match e.kind {

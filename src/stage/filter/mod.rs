@@ -85,6 +85,8 @@ pub struct Filter {
     order: Order,
     recorded: Recorded,
     program: Program,
+    /// How many events it is compiled for; none yet if there can't be so many.
+    compiled_for: usize,
     places: Option<Places>,
     name_of: fn(&Attr) -> String,
     defers: bool,
@@ -105,6 +107,7 @@ impl Filter {
             clauses,
             recorded: Recorded::default(),
             program: Program::empty(),
+            compiled_for: usize::MAX,
             places,
             name_of,
             defers: false,
@@ -119,13 +122,14 @@ impl Filter {
         self.times
     }
 
-    /// Compiles for events that may have become more.
+    /// Compiles for what the recording has said of itself so far.
     #[cold]
     fn compile(&mut self, evlist: &Evlist) -> Result<()> {
         for evsel in evlist.evsels().iter().skip(self.recorded.events.len()) {
             let name = evsel.name.clone().unwrap_or_else(|| (self.name_of)(&evsel.attr));
             self.recorded.events.push(name);
         }
+        self.compiled_for = evlist.evsels().len();
         self.defers = evlist.evsels().iter().any(|evsel| evsel.attr.flag(DEFER_CALLCHAIN));
         for clause in &self.clauses {
             if let Some(fault) = missing_field(&clause.expr, evlist) {
@@ -163,9 +167,6 @@ impl Filter {
 
     #[inline]
     fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        if cx.evlist.evsels().len() != self.recorded.events.len() {
-            self.compile(cx.evlist)?;
-        }
         let Some(layout) = cx.evlist.layout_of_sample(record.bytes) else { return Ok(Verdict::Keep) };
         let sample = Sample { record, layout };
         let keeps = self.keeps(&sample, cx)?;
@@ -317,12 +318,18 @@ impl Stage for Filter {
                 places.add_build_id(entry);
             }
         }
-        self.compile(&header.evlist())
+        // A pipe may have more to say of itself; what it says is complete before the kernel's records.
+        self.compiled_for = usize::MAX;
+        Ok(())
     }
 
     #[inline]
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        match record.ty() {
+        let ty = record.ty();
+        if cx.evlist.evsels().len() != self.compiled_for && ty.is_kernel() {
+            self.compile(cx.evlist)?;
+        }
+        match ty {
             RecordType::SAMPLE => return self.sample(record, cx),
             RecordType::LOST | RecordType::LOST_SAMPLES => return Ok(self.lost(record, cx.evlist)),
             RecordType::CALLCHAIN_DEFERRED => return Ok(self.deferred(record)),

@@ -13,7 +13,7 @@ use super::sample::Sample;
 use crate::abi::misc::CpuMode;
 use crate::header::features::build_ids::BuildIdEntry;
 use crate::session::dso::DEFAULT_GUEST;
-use crate::session::{Dso, HOST, MachinePid, Map, Session};
+use crate::session::{Dso, HOST, MachinePid, Map, Session, Thread};
 use crate::symbol::LoadOptions;
 use crate::symbol::tables::Symbols;
 
@@ -75,7 +75,11 @@ impl Who {
     pub fn of(sample: &Sample<'_>, session: &mut Session) -> Who {
         let (pid, tid) = sample.ids();
         let machine = session.machine_of(sample.record.cpumode(), None, pid);
-        let (kernel, user) = session.view(machine, pid, tid).epochs();
+        let (kernel, mut user) = session.view(machine, pid, tid).epochs();
+        // What a process does after its end, it does in the kernel; perf has forgotten its maps.
+        if pid == tid && session.thread(machine, pid, tid).is_some_and(Thread::has_exited) {
+            user = 0;
+        }
         Who { machine, pid, tid, kernel, user }
     }
 
@@ -158,7 +162,8 @@ impl Places {
         self.thread = None;
     }
 
-    /// Whether the name of the sample's thread is one of these. A thread of no name is called by its id, `:7`.
+    /// Whether the name of the sample's thread is one of these. A thread of no name, or that has
+    /// exited, is called by its id, `:7`, as perf does.
     #[inline]
     pub fn is_comm(&mut self, sample: &Sample<'_>, session: &Session, names: &Names) -> bool {
         let (pid, tid) = sample.ids();
@@ -166,7 +171,8 @@ impl Places {
         let comm = match &self.thread {
             Some((of, comm)) if *of == (machine, pid, tid) => comm,
             _ => {
-                let comm = session.thread(machine, pid, tid).and_then(|thread| thread.comm().cloned());
+                let comm = session.thread(machine, pid, tid).filter(|thread| !thread.has_exited());
+                let comm = comm.and_then(|thread| thread.comm().cloned());
                 &self.thread.insert(((machine, pid, tid), comm)).1
             }
         };
