@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 
 use super::info::event_name;
+use super::plugin::DlFilterArgs;
 use crate::error::{Error, Result};
 use crate::script::{self, Filter, Format, Options, Selection};
 use crate::symbol::{Demangle, LoadOptions};
@@ -110,6 +111,9 @@ pub struct ScriptArgs {
     #[arg(long)]
     salvage: bool,
 
+    #[command(flatten)]
+    dlfilter: DlFilterArgs,
+
     /// Print no warnings
     #[arg(short, long, action = ArgAction::SetTrue)]
     quiet: bool,
@@ -165,6 +169,7 @@ impl ScriptArgs {
             filter,
             time: self.time.clone(),
             nanoseconds: self.ns,
+            dlfilter: self.dlfilter.spec(),
             format: if self.json { Format::Json } else { Format::Text },
             load: LoadOptions {
                 symfs: self.symfs.clone(),

@@ -10,4 +10,6 @@
 pub mod dlfilter;
 pub mod events;
 pub mod resolve;
+#[expect(unsafe_code, reason = "C's standard output")]
+pub mod stdio;
 mod strings;

@@ -301,10 +301,14 @@ impl Resolver {
 }
 
 /// A unit that was compiled in a relative folder has that folder twice with binutils, and so with perf: once as the
-/// unit's, and once as the first of the line table's folders. A file of another folder leads out of it first.
+/// unit's, and once as the first of the line table's folders. A file of another of them has `.` or `..` in between.
 fn as_binutils(file: &str) -> String {
+    let first_of_table = |folder: &str| {
+        let inner = folder.strip_prefix("./").unwrap_or(folder);
+        !inner.split('/').any(|part| matches!(part, "." | ".." | ""))
+    };
     match file.rsplit_once('/') {
-        Some((folder, _)) if !file.starts_with('/') && !folder.contains("..") => format!("{folder}/{file}"),
+        Some((folder, _)) if first_of_table(folder) => format!("{folder}/{file}"),
         _ => file.to_owned(),
     }
 }
@@ -330,4 +334,17 @@ fn mount_root(pid: i32) -> Option<PathBuf> {
     let theirs = std::fs::read_link(process.join("ns/mnt")).ok()?;
     let ours = std::fs::read_link("/proc/self/ns/mnt").ok()?;
     (theirs != ours).then(|| process.join("root"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_units_are_doubled_where_binutils_does() {
+        assert_eq!(as_binutils("./elf/rtld.c"), "./elf/./elf/rtld.c");
+        assert_eq!(as_binutils("./elf/./get-dynamic-info.h"), "./elf/./get-dynamic-info.h");
+        assert_eq!(as_binutils("./elf/../sysdeps/x86/tls.h"), "./elf/../sysdeps/x86/tls.h");
+        assert_eq!(as_binutils("/src/main.c"), "/src/main.c");
+    }
 }

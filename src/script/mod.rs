@@ -12,6 +12,7 @@
 mod batch;
 mod chain;
 mod counts;
+mod direct;
 mod events;
 mod fields;
 mod filter;
@@ -25,7 +26,9 @@ mod stage;
 mod text;
 mod time;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 pub use events::NameOf;
 pub use fields::{Choice, Class, Fields, Selection};
@@ -33,6 +36,8 @@ pub use filter::Filter;
 pub use time::{Span, Spans};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::plugin::dlfilter::{self, DlFilter};
+use crate::plugin::resolve::Resolver;
 use crate::reader::{Block, Form, OpenOptions, Recording, Source};
 use crate::stage::Pipeline;
 use crate::symbol::LoadOptions;
@@ -69,6 +74,8 @@ pub struct Options {
     pub nanoseconds: bool,
     /// Text or JSON.
     pub format: Format,
+    /// perf's dlfilter that samples pass.
+    pub dlfilter: Option<dlfilter::Spec>,
     /// Where symbols come from.
     pub load: LoadOptions,
     /// Bytes that symbols and what is remembered of them may take.
@@ -95,6 +102,10 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
     let source = std::mem::replace(&mut input.source, Box::new(Taken));
     let mut head = Head { header: input.header.clone(), from_pipe: input.form == Form::Pipe };
     let mut stage = ScriptStage::new(options);
+    if let Some(spec) = &options.dlfilter {
+        let resolver = Rc::new(RefCell::new(Resolver::new(options.load.clone())));
+        stage.set_dlfilter(DlFilter::load(spec, resolver, options.name)?);
+    }
     let mut nowhere = Nowhere;
     let evlist = input.header.evlist();
     let pipeline = Pipeline::new(evlist, Some(&mut stage), &mut head, &mut nowhere, options.salvage);

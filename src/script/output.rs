@@ -22,7 +22,7 @@ pub(super) enum Printer {
 }
 
 impl Printer {
-    fn print(&self, view: &View<'_>, out: &mut Vec<u8>) {
+    pub fn print(&self, view: &View<'_>, out: &mut Vec<u8>) {
         match self {
             Printer::Text(printer) => printer.print(view, out),
             Printer::Json(printer) => printer.print(view, out),

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::batch::{Batch, Sample};
 use super::chain;
 use super::counts::{self, Counts};
+use super::direct::Outlet;
 use super::events::{Events, Shared};
 use super::fields::Fields;
 use super::json::JsonPrinter;
 use super::numbers::Digits;
-use super::output::{Output, Printer};
+use super::output::Printer;
 use super::resolve::{Code, Resolver, Space};
 use super::text::TextPrinter;
 use super::{Format, Options};
@@ -24,6 +25,7 @@ use crate::evlist::SampleLayout;
 use crate::header::Header;
 use crate::header::features::build_ids::BuildIdTable;
 use crate::header::features::scalars::SampleTime;
+use crate::plugin::dlfilter::{DlFilter, When};
 use crate::session::{Arch, MachinePid, Session};
 use crate::stage::{Context, Order, Stage, Verdict};
 use crate::symbol::tables::Symbols;
@@ -41,7 +43,8 @@ pub(super) struct ScriptStage<'o> {
     resolver: Resolver,
     events: Shared,
     filter: super::filter::Filter,
-    output: Option<Output>,
+    output: Option<Outlet>,
+    dlfilter: Option<DlFilter>,
     batch: Batch,
     counts: Counts,
     /// Whose name was last put into the batch, and where.
@@ -56,15 +59,24 @@ impl<'o> ScriptStage<'o> {
             events: Shared::default(),
             filter: options.filter.clone(),
             output: None,
+            dlfilter: None,
             batch: Batch::default(),
             counts: Counts::default(),
             comm: None,
         }
     }
 
+    /// Lets samples pass a dlfilter before they are shown.
+    pub fn set_dlfilter(&mut self, filter: DlFilter) {
+        self.dlfilter = Some(filter);
+    }
+
     /// Hands over what is left and waits for the printer.
     pub fn finish(mut self) -> Result<()> {
-        let Some(output) = self.output.take() else { return Ok(()) };
+        if let Some(filter) = &mut self.dlfilter {
+            filter.stop();
+        }
+        let Some(mut output) = self.output.take() else { return Ok(()) };
         output.send(self.batch);
         output.finish()
     }
@@ -89,6 +101,9 @@ impl<'o> ScriptStage<'o> {
 
     fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
         let evlist = cx.evlist;
+        if !self.passes(When::Early, record, cx)? {
+            return Ok(());
+        }
         let Some(index) = evlist.index_of_sample(record.bytes) else { return Ok(()) };
         let Some(layout) = evlist.evsels().get(index).map(|evsel| &evsel.layout) else { return Ok(()) };
         if !layout.has(s::READ) {
@@ -106,6 +121,14 @@ impl<'o> ScriptStage<'o> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the dlfilter lets a sample through.
+    fn passes(&mut self, when: When, record: Record<'_>, cx: &mut Context<'_>) -> Result<bool> {
+        match &mut self.dlfilter {
+            Some(filter) => filter.keeps(when, record, cx.evlist, cx.session),
+            None => Ok(true),
+        }
     }
 
     /// Shows a sample as one of an event, with a period that is not the recorded one if some is given.
@@ -143,6 +166,9 @@ impl<'o> ScriptStage<'o> {
         let fields = event.fields;
         let (chain, addr_has_symbol) = (event.has_callchain, event.addr_has_symbol);
         let Some(comm) = self.comm(cx.session, machine, pid, tid) else { return Ok(()) };
+        if !self.passes(When::Late, record, cx)? {
+            return Ok(());
+        }
         let mut shown = Sample {
             event: index as u32,
             pid,
@@ -181,7 +207,7 @@ impl<'o> ScriptStage<'o> {
             }
         }
         self.batch.samples.push(shown);
-        if self.batch.is_full() { self.send(cx.session) } else { Ok(()) }
+        if self.batch.is_full() || self.dlfilter.is_some() { self.send(cx.session) } else { Ok(()) }
     }
 
     #[inline]
@@ -326,7 +352,10 @@ impl Stage for ScriptStage<'_> {
             Format::Text => Printer::Text(TextPrinter::new(self.events.clone(), options.nanoseconds)),
             Format::Json => Printer::Json(JsonPrinter::new(self.events.clone())),
         };
-        let mut output = Output::spawn(printer, std::io::stdout());
+        let mut output = Outlet::new(printer, self.dlfilter.is_some());
+        if let Some(filter) = &mut self.dlfilter {
+            filter.start(header)?;
+        }
         self.batch = output.batch();
         self.output = Some(output);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::super::support::oracle;
 use super::super::support::recording::{Record, kind};
-use super::super::support::run::Dir;
+use super::super::support::run::{Dir, repipe, run};
 use super::super::support::wire::Order;
 use super::{build, fixture, inject};
 
@@ -93,4 +93,28 @@ fn a_failing_filter_leaves_no_output_and_is_stopped() {
     let outcome = inject(&fixture("plain.data"), &dir.join("out"), &["--dlfilter", plain.to_str().unwrap()]);
     outcome.expect_failure("not an object");
     assert_eq!(dir.names(), ["filter.so", "log", "plain.so"]);
+}
+
+#[test]
+fn script_prints_its_lines_in_order_with_those_of_the_filter() {
+    let dir = Dir::new();
+    let filter = build(&dir, "say.c", "say.so", &[]);
+    let input = fixture("plain.data");
+    let script = |options: &[&str]| {
+        let mut c = repipe();
+        c.args(["script", "-F", "tid,time"]).args(options).arg("-i").arg(&input);
+        String::from_utf8(run(&mut c).expect_ok("script").stdout).unwrap()
+    };
+    let plain = script(&[]);
+    assert!(plain.lines().count() > 10);
+    let mut expected = String::new();
+    for (n, line) in (1..).zip(plain.lines()) {
+        expected += &format!("early {n}\nlate {n}\n");
+        if n % 3 != 0 {
+            expected += line;
+            expected += "\n";
+        }
+    }
+    expected += "stop\n";
+    assert_eq!(script(&["--dlfilter", filter.to_str().unwrap()]), expected);
 }
