@@ -245,6 +245,48 @@ fn the_rest_of_a_deferred_callchain_goes_with_its_samples() {
 }
 
 #[test]
+fn pruning_leaves_what_the_samples_that_stay_need() {
+    for order in Order::BOTH {
+        let input = base(order)
+            .mmap2(&Map::kernel(0xffff_8000_0000_0000, 0x10_0000))
+            .comm(0, 0, "swapper")
+            .comm(10, 12, "thread")
+            .exit(20, 1, 20, 1)
+            .finish()
+            .to_file();
+        let side_band = |pid: &str| {
+            let out = rewritten(&["--prune", "--pid", pid], &input);
+            [kind::MMAP2, kind::COMM, kind::FORK, kind::EXIT].map(|k| {
+                let tid = |r: &super::support::recording::Record| {
+                    let at = if matches!(k, kind::FORK | kind::EXIT) { 16 } else { 12 };
+                    order.u32(&r.bytes, at).cast_signed()
+                };
+                out.of_kind(k).map(tid).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(side_band("20"), [vec![20, -1], vec![20, 0], vec![], vec![20]]);
+        // Thread 12 of process 10 has a sample; 11 is a child of 10, and nothing of 20 is needed.
+        assert_eq!(side_band("10"), [vec![10, 10, -1], vec![10, 0, 12], vec![], vec![]]);
+        assert_eq!(side_band("11"), [vec![10, 10, 11, -1], vec![10, 11, 11, 0], vec![11], vec![]]);
+        assert_eq!(side_band("99"), [vec![-1], vec![0], vec![], vec![]]);
+        let all = rewritten(&["--prune"], &input);
+        assert_eq!((all.count(kind::SAMPLE), all.count(kind::MMAP2), all.count(kind::COMM)), (8, 5, 6));
+    }
+}
+
+#[test]
+fn pruning_refuses_what_it_cannot_foresee() {
+    let outcome = inject_pipe(&["--prune"], &base(Order::Little).pipe());
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("--prune reads the recording twice"), "{}", outcome.stderr);
+    let dir = Dir::new();
+    let path = dir.file("in", &base(Order::Little).auxtrace_info(1, &[0]).file());
+    let outcome = inject(&["--prune"], &path, &dir.join("out")).expect_failure("AUX data");
+    assert!(outcome.stderr.contains("does not go with AUX data"), "{}", outcome.stderr);
+    assert_eq!(dir.names(), ["in"]);
+}
+
+#[test]
 fn events_go_by_name() {
     let order = Order::Little;
     let second = AttrSpec { config: 2, ..spec().ids([2]) };
@@ -375,7 +417,15 @@ fn perf_script_chooses_the_same_samples() {
             let out = dir.join("out");
             let ours: Vec<&str> = [&["--symfs", symfs.to_str().unwrap()], ours.as_slice()].concat();
             inject(&ours, &input, &out).expect_ok(name);
-            let (before, after) = (script(&perf, &theirs, &input), script(&perf, &[], &out));
+            let (before, mut after) = (script(&perf, &theirs, &input), script(&perf, &[], &out));
+            assert!(
+                before == after,
+                "{name}: {theirs:?} {ours:?}: {} and {} bytes",
+                before.len(),
+                after.len()
+            );
+            inject(&[&["--prune"], ours.as_slice()].concat(), &input, &out).expect_ok("--prune");
+            after = script(&perf, &[], &out);
             assert!(
                 before == after,
                 "{name}: {theirs:?} {ours:?}: {} and {} bytes",

@@ -46,9 +46,18 @@ pub struct FilterArgs {
     /// Keep samples whose instruction pointer is in these symbols
     #[arg(long, alias = "symbols", value_name = "SYMBOL[,SYMBOL…]", allow_hyphen_values = true)]
     symbol: Option<String>,
+
+    /// Leave out maps, names, forks and exits that no sample which stays can need
+    #[arg(long)]
+    prune: bool,
 }
 
 impl FilterArgs {
+    /// Whether side-band that is not needed goes.
+    pub fn prune(&self) -> bool {
+        self.prune
+    }
+
     /// What was asked for, parsed.
     pub fn clauses(&self) -> Result<Vec<Clause>> {
         let mut clauses = Vec::new();

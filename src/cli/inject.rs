@@ -121,6 +121,7 @@ impl InjectArgs {
             buildid_dir: self.buildid_dir.clone(),
             compress: self.compress,
             filter: self.filter.clauses()?,
+            prune: self.filter.prune(),
             dlfilter: self.dlfilter.spec(),
             event_name: Some(|attr| event_name(attr, |_| None, |_| None)),
         })

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::head::{Head, merged_table};
+use super::needs::needed_threads;
 use super::summary::Summary;
 use crate::abi::feature::Feature;
 use crate::bytes::ByteOrder;
@@ -19,6 +20,7 @@ use crate::plugin::dlfilter::{self, DlFilter};
 use crate::plugin::resolve::Resolver;
 use crate::reader::{Block, Form, OpenOptions, Recording, Source};
 use crate::stage::build_ids::{BuildIds, Ids, IdsOptions, Style};
+use crate::stage::filter::prune::Prune;
 use crate::stage::filter::{Clause, Filter};
 use crate::stage::plugins::{DlFilterStage, Times};
 use crate::stage::{Chain, Finished, Pipeline, Stage};
@@ -48,6 +50,8 @@ pub struct Options {
     pub compress: Option<i32>,
     /// What samples must meet to stay.
     pub filter: Vec<Clause>,
+    /// Leave out side-band that no sample which stays can need.
+    pub prune: bool,
     /// perf's dlfilter that samples pass.
     pub dlfilter: Option<dlfilter::Spec>,
     /// Gives a name to an event that the recording does not name.
@@ -109,7 +113,7 @@ impl Sink for Out {
 }
 
 /// A source that has been taken.
-struct Taken;
+pub(super) struct Taken;
 
 impl Source for Taken {
     fn next(&mut self) -> Result<Option<Arc<Block>>> {
@@ -121,6 +125,10 @@ impl Source for Taken {
 pub fn run(options: &Options) -> Result<Summary> {
     let open = OpenOptions { force: options.force, salvage: options.salvage };
     let mut input = Recording::open(&options.input, open)?;
+    let mut prune = match options.prune {
+        true => Some(Prune::new(needed_threads(options)?)),
+        false => None,
+    };
     let mut plugins = Plugins::load(options)?;
     let target = match options.output.as_os_str() == "-" {
         true => Target::stdout()?,
@@ -139,6 +147,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     stages.extend(filter.as_mut().map(|f| f as &mut dyn Stage));
     stages.extend(plugins.late.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(times.as_mut().map(|s| s as &mut dyn Stage));
+    stages.extend(prune.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(stage.as_mut().map(|s| s as &mut dyn Stage));
     let mut chain = None;
     let dyn_stage: Option<&mut dyn Stage> = match stages.len() {
@@ -175,7 +184,7 @@ fn load_options(options: &Options) -> LoadOptions {
 }
 
 /// The filter that the options ask for.
-fn filter(options: &Options) -> Option<Filter> {
+pub(super) fn filter(options: &Options) -> Option<Filter> {
     if options.filter.is_empty() {
         return None;
     }

@@ -16,6 +16,7 @@ mod lex;
 pub mod parse;
 mod places;
 mod program;
+pub mod prune;
 mod ranges;
 mod sample;
 pub mod short;
