@@ -69,12 +69,6 @@ pub struct InjectArgs {
     #[arg(long)]
     salvage: bool,
 
-    #[command(flatten)]
-    filter: FilterArgs,
-
-    #[command(flatten)]
-    dlfilter: DlFilterArgs,
-
     /// How to print the closing summary on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     summary: SummaryFormat,
@@ -86,6 +80,12 @@ pub struct InjectArgs {
     /// Print no summary and no warnings
     #[arg(short, long)]
     quiet: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
+    dlfilter: DlFilterArgs,
 }
 
 impl InjectArgs {

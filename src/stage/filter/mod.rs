@@ -20,6 +20,8 @@ pub mod prune;
 mod ranges;
 mod sample;
 pub mod short;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use rustc_hash::FxHashSet;

@@ -167,8 +167,8 @@ impl Parser<'_> {
                 }])
             }
             Kind::Cpumode => {
-                let (text, span) = self.bare();
-                let Some((_, mode)) = CPUMODES.iter().find(|(name, _)| *name == text) else {
+                let Text { value, span, .. } = self.lexer.text()?;
+                let Some((_, mode)) = CPUMODES.iter().find(|(name, _)| *name == value) else {
                     let names: Vec<&str> = CPUMODES.iter().map(|(name, _)| *name).collect();
                     return Err(Fault::new(span, "this is no cpumode").hint(names.join(", ")));
                 };
