@@ -1,6 +1,7 @@
 //! Plugins and dlfilters on `repipe inject`: what they see, what stays, and what becomes of those that misbehave.
 
 mod dlfilters;
+mod native;
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::filter::FilterArgs;
 use super::info::event_name;
-use super::plugin::DlFilterArgs;
+use super::plugin::{DlFilterArgs, PluginArgs};
 use crate::error::{Error, Result};
 use crate::rewrite::{self, Options, SummaryFormat};
 use crate::stage::build_ids::Style;
@@ -85,6 +85,9 @@ pub struct InjectArgs {
     filter: FilterArgs,
 
     #[command(flatten)]
+    plugin: PluginArgs,
+
+    #[command(flatten)]
     dlfilter: DlFilterArgs,
 }
 
@@ -122,6 +125,7 @@ impl InjectArgs {
             compress: self.compress,
             filter: self.filter.clauses()?,
             prune: self.filter.prune(),
+            plugins: self.plugin.specs()?,
             dlfilter: self.dlfilter.spec(),
             event_name: Some(|attr| event_name(attr, |_| None, |_| None)),
         })

@@ -4,7 +4,25 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use crate::error::Result;
 use crate::plugin::dlfilter::Spec;
+use crate::plugin::native;
+
+/// Plugins.
+#[derive(Args, Debug)]
+pub(super) struct PluginArgs {
+    /// Let records pass a plugin, with arguments if it takes some; repeat it for more, which are passed in that order,
+    /// before any filter: see repipe plugin list
+    #[arg(long = "plugin", value_name = "NAME|PATH[:KEY=VALUE,…]")]
+    plugins: Vec<OsString>,
+}
+
+impl PluginArgs {
+    /// The plugins that were asked for.
+    pub fn specs(&self) -> Result<Vec<native::Spec>> {
+        self.plugins.iter().map(|text| native::Spec::parse(text)).collect()
+    }
+}
 
 /// perf's dlfilters.
 #[derive(Args, Debug)]

@@ -33,6 +33,8 @@ pub(super) struct Head {
     pub layout: Option<FileLayout>,
     /// Whether samples are left out, so that the times of the first and last are not known before all is read.
     pub filtered: bool,
+    /// Whether a feature section was changed by a stage.
+    pub edited: bool,
     /// Features that the output's container can't carry.
     pub left_out: LeftOut,
     from_pipe: bool,
@@ -61,6 +63,7 @@ impl Head {
             header: input.header.clone(),
             layout,
             filtered: false,
+            edited: false,
             left_out: LeftOut::new(),
             from_pipe: input.form == Form::Pipe,
             to_pipe,
@@ -127,6 +130,16 @@ fn build_id_records(out: &mut Vec<u8>, order: ByteOrder, section: &[u8]) {
 }
 
 impl HeadRecords for Head {
+    fn edit_feature(&mut self, feature: Feature, bytes: Option<Vec<u8>>) {
+        self.edited = true;
+        match bytes {
+            Some(bytes) => self.header.set_feature(feature, bytes),
+            None => {
+                self.header.remove_feature(feature);
+            }
+        }
+    }
+
     fn head_record(&mut self, record: Record<'_>, evlist: &mut Evlist) -> Result<bool> {
         if !self.from_pipe {
             return Ok(false); // in a file such records mean nothing, and stay

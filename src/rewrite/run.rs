@@ -12,18 +12,19 @@ use super::needs::needed_threads;
 use super::summary::Summary;
 use crate::abi::feature::Feature;
 use crate::bytes::ByteOrder;
-use crate::error::Result;
-use crate::evlist::Attr;
+use crate::error::{Error, Result};
+use crate::evlist::{Attr, Evlist};
 use crate::header::features::auxtrace::{AuxtraceEntry, AuxtraceIndex};
 use crate::header::features::scalars::SampleTime;
 use crate::plugin::dlfilter::{self, DlFilter};
+use crate::plugin::native::{self, Plugin};
 use crate::plugin::resolve::Resolver;
 use crate::reader::{Block, Form, OpenOptions, Recording, Source};
 use crate::stage::build_ids::{BuildIds, Ids, IdsOptions, Style};
 use crate::stage::filter::prune::Prune;
 use crate::stage::filter::{Clause, Filter};
-use crate::stage::plugins::{DlFilterStage, Times};
-use crate::stage::{Chain, Finished, Pipeline, Stage};
+use crate::stage::plugins::{DlFilterStage, PluginStage, Times};
+use crate::stage::{Chain, Finished, HeadRecords, Pipeline, Stage};
 use crate::symbol::LoadOptions;
 use crate::writer::{Compressor, Output, Patch, Sink, Target, compressed_feature};
 
@@ -52,6 +53,8 @@ pub struct Options {
     pub filter: Vec<Clause>,
     /// Leave out side-band that no sample which stays can need.
     pub prune: bool,
+    /// Plugins that records pass, in order.
+    pub plugins: Vec<native::Spec>,
     /// perf's dlfilter that samples pass.
     pub dlfilter: Option<dlfilter::Spec>,
     /// Gives a name to an event that the recording does not name.
@@ -136,6 +139,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     };
     let order = input.header.order;
     let source = std::mem::replace(&mut input.source, Box::new(Taken));
+    plugins.check(input.form == Form::Pipe, target.is_stream())?;
     let mut head = Head::new(&input, target.is_stream(), options.compress, options.style.is_some());
     let mut out = Out::new(target, order, options.compress)?;
     let mut stage = build_ids(options, &input)?;
@@ -144,6 +148,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     head.filtered = filter.is_some() || times.is_some();
     let mut stages: Vec<&mut dyn Stage> = Vec::new();
     stages.extend(plugins.early.as_mut().map(|s| s as &mut dyn Stage));
+    stages.extend(plugins.native.iter_mut().map(|s| s as &mut dyn Stage));
     stages.extend(filter.as_mut().map(|f| f as &mut dyn Stage));
     stages.extend(plugins.late.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(times.as_mut().map(|s| s as &mut dyn Stage));
@@ -155,7 +160,7 @@ pub fn run(options: &Options) -> Result<Summary> {
         _ => Some(chain.insert(Chain::new(stages))),
     };
     let pipeline = Pipeline::new(input.header.evlist(), dyn_stage, &mut head, &mut out, options.salvage);
-    let (done, _) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
+    let (done, evlist) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
     let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), ..Summary::default() };
     head.settle_ids()?;
     let table_changed = match &stage {
@@ -167,7 +172,9 @@ pub fn run(options: &Options) -> Result<Summary> {
         (None, Some(filter)) => set_sample_time(filter.sample_time(), &mut head),
         (None, None) => {}
     }
+    plugins.finish(&evlist, &mut head, &mut summary)?;
     drop(plugins);
+    let table_changed = table_changed || head.edited;
     finish(options, &input, head, out, &done, table_changed, &mut summary)?;
     summary.records_in = done.records_in;
     summary.records_out = done.records_out;
@@ -195,21 +202,53 @@ pub(super) fn filter(options: &Options) -> Option<Filter> {
 /// Code of others that records pass.
 #[derive(Default)]
 struct Plugins {
+    native: Vec<PluginStage>,
     early: Option<DlFilterStage>,
     late: Option<DlFilterStage>,
 }
 
 impl Plugins {
     fn load(options: &Options) -> Result<Plugins> {
-        let Some(spec) = &options.dlfilter else { return Ok(Plugins::default()) };
+        if options.plugins.is_empty() && options.dlfilter.is_none() {
+            return Ok(Plugins::default());
+        }
         let resolver = Rc::new(RefCell::new(Resolver::new(load_options(options))));
-        let filter = DlFilter::load(spec, resolver, options.event_name.unwrap_or(|_| String::new()))?;
-        let (early, late) = DlFilterStage::of(filter);
-        Ok(Plugins { early, late })
+        let name = options.event_name.unwrap_or(|_| String::new());
+        let load = |spec| Plugin::load(spec, options.force, Rc::clone(&resolver), name).map(PluginStage::new);
+        let native = options.plugins.iter().map(load).collect::<Result<_>>()?;
+        let (early, late) = match &options.dlfilter {
+            Some(spec) => DlFilterStage::of(DlFilter::load(spec, resolver, name)?),
+            None => (None, None),
+        };
+        Ok(Plugins { native, early, late })
+    }
+
+    /// Refuses a plugin that edits sections where they can't be edited.
+    fn check(&self, from_pipe: bool, to_pipe: bool) -> Result<()> {
+        match self.native.iter().map(PluginStage::info).find(|info| info.edits_features) {
+            Some(info) if from_pipe && to_pipe => Err(Error::usage(format!(
+                "plugin {} edits feature sections, which pass from pipe to pipe before it can",
+                info.name
+            ))
+            .hint("write to a file, or read from one")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends plugins after the last record, the first first, each with what those before it have edited.
+    fn finish(&mut self, evlist: &Evlist, head: &mut Head, summary: &mut Summary) -> Result<()> {
+        for plugin in &mut self.native {
+            let (edits, log) = plugin.finish(evlist, &head.header)?;
+            summary.warnings.extend(log);
+            for (feature, bytes) in edits {
+                head.edit_feature(feature, bytes);
+            }
+        }
+        Ok(())
     }
 
     fn any(&self) -> bool {
-        self.early.is_some() || self.late.is_some()
+        !self.native.is_empty() || self.early.is_some() || self.late.is_some()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Several stages, one behind the other.
 
-use super::{Context, Counts, Edits, Order, Stage, Verdict};
+use super::{Context, Counts, Edits, FeatureEdits, Order, Stage, Verdict};
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::error::Result;
 use crate::event::{Record, type_and_size};
@@ -132,6 +132,10 @@ impl Stage for Chain<'_> {
             cx.replace(put);
             Ok(Verdict::Replaced)
         }
+    }
+
+    fn take_features(&mut self) -> FeatureEdits {
+        self.stages.iter_mut().flat_map(|s| s.take_features()).collect()
     }
 
     fn round(&mut self) {

@@ -14,6 +14,7 @@ pub use counts::Counts;
 pub use edits::{Edit, Edits};
 pub use pipeline::{Finished, HeadRecords, Pipeline};
 
+use crate::abi::feature::Feature;
 use crate::error::Result;
 use crate::event::Record;
 use crate::evlist::Evlist;
@@ -69,6 +70,9 @@ impl Context<'_> {
     }
 }
 
+/// Feature sections with what they become.
+pub type FeatureEdits = Vec<(Feature, Option<Vec<u8>>)>;
+
 /// Something that is done to every record.
 pub trait Stage {
     /// In which order it must see records.
@@ -80,6 +84,11 @@ pub trait Stage {
 
     /// Looks at one record. Kernel records come in the stage's order; perf's own records come as they are read.
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict>;
+
+    /// Feature sections that the stage wants changed, asked after [`Stage::begin`]; `None` leaves one out.
+    fn take_features(&mut self) -> FeatureEdits {
+        Vec::new()
+    }
 
     /// A round of the input is over: what ended before it can be forgotten.
     fn round(&mut self) {}

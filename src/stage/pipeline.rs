@@ -38,6 +38,9 @@ pub trait HeadRecords {
     /// Whether no record of the stream adds to the events.
     fn events_are_known(&self) -> bool;
 
+    /// Changes a feature section, or with `None` leaves it out, before [`HeadRecords::front`].
+    fn edit_feature(&mut self, _feature: Feature, _bytes: Option<Vec<u8>>) {}
+
     /// Called once, before anything is sent to the sink: what goes in front of the records.
     fn front(&mut self) -> Result<Vec<u8>>;
 }

@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::{Context, Order, Stage, Verdict};
+use super::{Context, Counts, FeatureEdits, Order, Stage, Verdict};
 use crate::abi::record::RecordType;
 use crate::error::Result;
 use crate::event::Record;
+use crate::event::type_and_size;
+use crate::evlist::Evlist;
 use crate::header::Header;
 use crate::header::features::scalars::SampleTime;
 use crate::plugin::dlfilter::{DlFilter, When};
+use crate::plugin::native::{Info, Outcome, Plugin};
 
 /// One of a dlfilter's two functions, asked for every sample.
 pub struct DlFilterStage {
@@ -48,6 +51,80 @@ impl Stage for DlFilterStage {
         }
         let keeps = self.filter.borrow_mut().keeps(self.when, record, cx.evlist, cx.session)?;
         Ok(if keeps { Verdict::Keep } else { Verdict::Drop })
+    }
+}
+
+/// A plugin.
+pub struct PluginStage(Plugin);
+
+impl PluginStage {
+    /// The stage of a plugin.
+    pub fn new(plugin: Plugin) -> Self {
+        PluginStage(plugin)
+    }
+
+    /// Ends the plugin after the last record: feature sections that it has edited, and what it had to say.
+    pub fn finish(&mut self, evlist: &Evlist, header: &Header) -> Result<(FeatureEdits, Vec<String>)> {
+        self.0.finish(evlist, header)?;
+        Ok((self.0.take_features(), self.0.take_log()))
+    }
+
+    /// What the plugin says of itself.
+    pub fn info(&self) -> &Info {
+        self.0.info()
+    }
+
+    #[cold]
+    fn put(&mut self, keep: bool, record: Record<'_>, cx: &mut Context<'_>) -> Verdict {
+        let given = self.0.given();
+        let put = |bytes: &[u8], out: &mut Vec<u8>, counts: &mut Counts| {
+            out.extend_from_slice(bytes);
+            let mut rest = bytes;
+            // Checked before: whole records.
+            while let Some((ty, size)) = type_and_size(rest, record.order).filter(|(_, size)| *size > 0) {
+                counts.add(ty);
+                rest = rest.get(size..).unwrap_or_default();
+            }
+        };
+        if !given.before.is_empty() {
+            cx.insert_before(|out, counts| put(given.before, out, counts));
+        }
+        let verdict = match (keep, given.instead.is_empty() && given.after.is_empty()) {
+            (true, true) => Verdict::Keep,
+            (false, true) => Verdict::Drop,
+            (keep, false) => {
+                cx.replace(|out, counts| {
+                    put(if keep { record.bytes } else { given.instead }, out, counts);
+                    put(given.after, out, counts);
+                });
+                Verdict::Replaced
+            }
+        };
+        self.0.clear_given();
+        verdict
+    }
+}
+
+impl Stage for PluginStage {
+    fn order(&self) -> Order {
+        if self.0.info().by_time { Order::Time } else { Order::File }
+    }
+
+    fn begin(&mut self, header: &Header) -> Result<()> {
+        self.0.open(header)
+    }
+
+    fn take_features(&mut self) -> FeatureEdits {
+        self.0.take_features()
+    }
+
+    #[inline]
+    fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+        match self.0.record(record, record.ty(), cx.evlist, cx.session)? {
+            Outcome::Keep => Ok(Verdict::Keep),
+            Outcome::Drop => Ok(Verdict::Drop),
+            Outcome::Given { keep } => Ok(self.put(keep, record, cx)),
+        }
     }
 }
 

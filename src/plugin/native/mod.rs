@@ -1,0 +1,406 @@
+//! Plugins of our own interface, `repipe_plugin.h`: they see any record, and keep, drop, change or add.
+//!
+//! What a plugin gives to be written is checked first: a record that is none is an error that names plugin, hook and
+//! record.
+
+mod check;
+pub mod discover;
+mod host;
+mod info;
+mod spec;
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_void};
+use std::path::Path;
+use std::ptr::{NonNull, null, null_mut};
+use std::rc::Rc;
+
+use libloading::os::unix::Library;
+use repipe_plugin_abi as abi;
+
+pub use self::info::Info;
+pub use self::spec::Spec;
+
+use self::host::{Ctx, HOST, NO_BYTES, NO_RECORD, Phase};
+use super::events::{EventNames, NameOf};
+use super::resolve::Resolver;
+use crate::abi::attr::offset;
+use crate::abi::feature::Feature;
+use crate::abi::record::RecordType;
+use crate::bytes::ByteOrder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Record;
+use crate::evlist::Evlist;
+use crate::header::Header;
+use crate::session::Session;
+
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stays, and nothing else was given.
+    Keep,
+    /// It is left out, and nothing else was given.
+    Drop,
+    /// It stays or not, and something was given: see [`Plugin::given`].
+    Given {
+        /// Whether it stays.
+        keep: bool,
+    },
+}
+
+/// What a plugin gave around a record: checked, whole records.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// To go before it.
+    pub before: &'a [u8],
+    /// To go in its place.
+    pub instead: &'a [u8],
+    /// To go behind it.
+    pub after: &'a [u8],
+}
+
+/// A loaded plugin.
+pub struct Plugin {
+    info: Info,
+    args: Vec<(CString, Option<CString>)>,
+    /// What the plugin's `ctx` points to: from a box, given back when this is dropped.
+    ctx: NonNull<Ctx>,
+    data: *mut c_void,
+    records: abi::RecordsHook,
+    /// Bit N: records of type N are wanted.
+    wanted: [u64; 4],
+    /// By index, whether samples of an event are wanted, as far as was asked.
+    events: Vec<bool>,
+    /// Id and event of the last sample.
+    last: Option<(u64, usize)>,
+    open: bool,
+    // Behind everything that points into it.
+    _library: Library,
+}
+
+impl Plugin {
+    /// Finds and loads a plugin. Files and folders that others may write are refused unless `force` is set.
+    pub fn load(spec: &Spec, force: bool, resolver: Rc<RefCell<Resolver>>, names: NameOf) -> Result<Plugin> {
+        let path = discover::find(&spec.what)?;
+        if !force {
+            discover::check_trust(&path)?;
+        }
+        let (library, info) = info::load(&path)?;
+        let Some(records) = info.raw.records else {
+            return Err(Error::new(
+                ErrorKind::Plugin,
+                format!("plugin {} has no function for records", info.name),
+            ));
+        };
+        let c_string = |bytes: &Vec<u8>| {
+            CString::new(bytes.as_slice()).map_err(|_| Error::usage("a plugin's argument has a NUL in it"))
+        };
+        let arg = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| {
+            Ok((c_string(key)?, value.as_ref().map(c_string).transpose()?))
+        };
+        let args = spec.args.iter().map(arg).collect::<Result<_>>()?;
+        let mut ctx = Box::new(Ctx::new(EventNames::new(names), resolver));
+        ctx.edits_features = info.edits_features;
+        let all = info.record_types.is_empty();
+        Ok(Plugin {
+            wanted: if all { [u64::MAX; 4] } else { info.raw.record_types },
+            info,
+            args,
+            ctx: NonNull::from(Box::leak(ctx)),
+            data: null_mut(),
+            records,
+            events: Vec::new(),
+            last: None,
+            open: false,
+            _library: library,
+        })
+    }
+
+    /// What a file says of itself.
+    pub fn inspect(path: &Path, force: bool) -> Result<Info> {
+        if !force {
+            discover::check_trust(path)?;
+        }
+        info::load(path).map(|(_, info)| info)
+    }
+
+    /// What it says of itself.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn ctx(&mut self) -> &mut Ctx {
+        // SAFETY: from a box that is freed in drop alone; no hook runs now, so nobody else has a reference.
+        unsafe { self.ctx.as_mut() }
+    }
+
+    /// Calls `open` with what the recording says of itself.
+    pub fn open(&mut self, header: &Header) -> Result<()> {
+        let evlist = header.evlist();
+        let ctx = self.ctx();
+        ctx.names.begin(header);
+        ctx.resolver.borrow_mut().begin(header);
+        ctx.features.clone_from(&header.features);
+        let Some(open) = self.info.raw.open else {
+            self.open = true;
+            return Ok(());
+        };
+        let args: Vec<abi::Arg> = self
+            .args
+            .iter()
+            .map(|(key, value)| abi::Arg {
+                key: key.as_ptr(),
+                value: value.as_ref().map_or(null(), |value| value.as_ptr()),
+            })
+            .collect();
+        let told = abi::Open {
+            size: size_of::<abi::Open>() as u32,
+            big_endian: u32::from(header.order == ByteOrder::Big),
+            host: &raw const HOST,
+            ctx: self.ctx.as_ptr().cast(),
+            args: args.as_ptr(),
+            arg_count: args.len() as u32,
+            evsel_count: evlist.evsels().len() as u32,
+        };
+        self.enter(Phase::Open, &evlist);
+        // SAFETY: the function's type is the interface's; what it is told lives until it returns.
+        let code = unsafe { open(&raw const told, &raw mut self.data) };
+        self.leave();
+        self.open = code >= 0;
+        self.result("open", code)
+    }
+
+    fn enter(&mut self, phase: Phase, evlist: &Evlist) {
+        let ctx = self.ctx();
+        ctx.phase = phase;
+        ctx.evlist = evlist;
+    }
+
+    fn leave(&mut self) {
+        let ctx = self.ctx();
+        ctx.phase = Phase::Idle;
+        ctx.evlist = null();
+        ctx.session = null_mut();
+        ctx.bytes = NO_BYTES;
+    }
+
+    fn result(&mut self, hook: &str, code: i32) -> Result<()> {
+        match self.ctx().failure.take() {
+            Some(why) => Err(self.failed(hook, &why)),
+            None if code < 0 => Err(self.failed(hook, &format!("returned {code}"))),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn failed(&self, hook: &str, why: &str) -> Error {
+        Error::new(ErrorKind::Plugin, format!("plugin {}: {hook}: {why}", self.info.name))
+    }
+
+    /// Shows the plugin a record, if it wants it.
+    #[inline]
+    pub fn record(
+        &mut self,
+        record: Record<'_>,
+        ty: RecordType,
+        evlist: &Evlist,
+        session: &mut Session,
+    ) -> Result<Outcome> {
+        let bit = ty.0.min(255);
+        let wanted = self.wanted.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1);
+        if !wanted {
+            return Ok(Outcome::Keep);
+        }
+        let mut told = abi::Record {
+            bytes: record.bytes.as_ptr(),
+            len: record.bytes.len() as u32,
+            ty: ty.0,
+            pos: record.pos,
+            misc: record.misc(),
+            cpumode: record.cpumode().bits() as u8,
+            ..NO_RECORD
+        };
+        if ty == RecordType::SAMPLE {
+            let Some(index) = self.event_of(record, evlist) else { return Ok(Outcome::Keep) };
+            if !self.info.events.is_empty() && !self.wants_event(index, evlist) {
+                return Ok(Outcome::Keep);
+            }
+            tell_sample(&mut told, record, evlist, index);
+        } else if ty.is_kernel() {
+            tell_trailer(&mut told, record, evlist);
+        }
+        // SAFETY: as in `ctx`.
+        let ctx = unsafe { self.ctx.as_mut() };
+        ctx.record = told;
+        ctx.bytes = record.bytes;
+        ctx.session = session;
+        ctx.evlist = evlist;
+        ctx.phase = Phase::Records;
+        let mut verdict = abi::KEEP;
+        let batch = abi::Batch {
+            size: size_of::<abi::Batch>() as u32,
+            count: 1,
+            stride: size_of::<abi::Record>() as u32,
+            reserved: 0,
+            records: &raw const ctx.record,
+            verdicts: &raw mut verdict,
+        };
+        let (data, host) = (self.data, self.ctx.as_ptr().cast::<c_void>());
+        // SAFETY: the function's type is the interface's; record, verdict, session and events live until it returns, and
+        // no reference to the context is used meanwhile.
+        let code = unsafe { (self.records)(data, &raw const HOST, host, &raw const batch) };
+        // SAFETY: as in `ctx`.
+        let ctx = unsafe { self.ctx.as_mut() };
+        ctx.phase = Phase::Idle;
+        if code == 0 && ctx.failure.is_none() && !ctx.has_given() {
+            match verdict {
+                abi::KEEP => return Ok(Outcome::Keep),
+                abi::DROP if ty != RecordType::AUXTRACE => return Ok(Outcome::Drop),
+                _ => {}
+            }
+        }
+        self.weigh(record, evlist, code, verdict).map_err(|e| e.at(record.pos).in_record(ty))
+    }
+
+    /// What a call that was not simply a verdict came to.
+    #[cold]
+    fn weigh(&mut self, record: Record<'_>, evlist: &Evlist, code: i32, verdict: u8) -> Result<Outcome> {
+        const HOOK: &str = "records";
+        self.result(HOOK, code)?;
+        let ctx = self.ctx();
+        let instead = ctx.instead.is_empty();
+        let checked = [&ctx.before, &ctx.instead, &ctx.after]
+            .into_iter()
+            .try_for_each(|bytes| check::records(bytes, record.order, evlist, |_| {}));
+        checked.map_err(|why| self.failed(HOOK, &why))?;
+        if verdict != abi::KEEP && record.ty() == RecordType::AUXTRACE {
+            return Err(
+                self.failed(HOOK, "its verdict must be to keep: the data behind this record goes with it")
+            );
+        }
+        match verdict {
+            abi::KEEP | abi::DROP if !instead => {
+                Err(self.failed(HOOK, "gave a replacement, but its verdict is not to replace"))
+            }
+            abi::REPLACE if instead => {
+                Err(self.failed(HOOK, "its verdict is to replace, but it gave nothing for that"))
+            }
+            abi::KEEP | abi::DROP | abi::REPLACE => Ok(Outcome::Given { keep: verdict == abi::KEEP }),
+            other => Err(self.failed(HOOK, &format!("its verdict is {other}, which is none"))),
+        }
+    }
+
+    /// What it gave around the record that [`Plugin::record`] was last called with.
+    pub fn given(&mut self) -> Given<'_> {
+        let ctx = self.ctx();
+        Given { before: &ctx.before, instead: &ctx.instead, after: &ctx.after }
+    }
+
+    /// Forgets it.
+    pub fn clear_given(&mut self) {
+        let ctx = self.ctx();
+        ctx.before.clear();
+        ctx.instead.clear();
+        ctx.after.clear();
+    }
+
+    /// The event of a sample; neighbours are mostly of one event, so its id is rarely looked up.
+    #[inline]
+    fn event_of(&mut self, record: Record<'_>, evlist: &Evlist) -> Option<usize> {
+        let Some(id) = evlist.id_of_sample(record.bytes) else { return evlist.index_of_sample(record.bytes) };
+        match self.last {
+            Some((last, index)) if last == id => Some(index),
+            _ => {
+                let index = evlist.index_of_sample(record.bytes)?;
+                self.last = Some((id, index));
+                Some(index)
+            }
+        }
+    }
+
+    fn wants_event(&mut self, index: usize, evlist: &Evlist) -> bool {
+        while self.events.len() <= index {
+            let next = self.events.len();
+            let name = self.ctx().names.name(evlist, next);
+            self.events.push(self.info.events.contains(&name));
+        }
+        self.events.get(index).copied().unwrap_or(false)
+    }
+
+    /// Calls `finish` after the last record, with the feature sections as they are then.
+    pub fn finish(&mut self, evlist: &Evlist, header: &Header) -> Result<()> {
+        self.ctx().features.clone_from(&header.features);
+        let Some(finish) = self.info.raw.finish.filter(|_| self.open) else { return Ok(()) };
+        self.enter(Phase::Finish, evlist);
+        // SAFETY: the function's type is the interface's.
+        let code = unsafe { finish(self.data, &raw const HOST, self.ctx.as_ptr().cast()) };
+        self.leave();
+        self.result("finish", code)
+    }
+
+    /// Feature sections that it has edited since last asked; `None` leaves one out.
+    pub fn take_features(&mut self) -> Vec<(Feature, Option<Vec<u8>>)> {
+        let ctx = self.ctx();
+        let edits = std::mem::take(&mut ctx.edits);
+        for (feature, bytes) in &edits {
+            ctx.features.retain(|(id, _)| id != feature);
+            ctx.features.extend(bytes.clone().map(|bytes| (*feature, bytes)));
+        }
+        edits
+    }
+
+    /// What it had to say to the user, with its name.
+    pub fn take_log(&mut self) -> Vec<String> {
+        let lines = std::mem::take(&mut self.ctx().log);
+        lines.into_iter().map(|line| format!("plugin {}: {line}", self.info.name)).collect()
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        if let Some(close) = self.info.raw.close.filter(|_| self.open) {
+            // SAFETY: the function's type is the interface's; called once, after `open` has returned 0.
+            unsafe { close(self.data) };
+        }
+        // SAFETY: from a box in `load`, given back once; the library, whose code may use it, is closed after this.
+        drop(unsafe { Box::from_raw(self.ctx.as_ptr()) });
+    }
+}
+
+#[inline]
+fn tell_sample(told: &mut abi::Record, record: Record<'_>, evlist: &Evlist, index: usize) {
+    let Some(evsel) = evlist.evsels().get(index) else { return };
+    let (layout, order) = (&evsel.layout, record.order);
+    let word = |at: Option<usize>| at.and_then(|at| order.u64(record.bytes, at));
+    let half = |at: usize| order.u32(record.bytes, at).map_or(-1, u32::cast_signed);
+    told.evsel = index as u32;
+    told.time = word(layout.time).unwrap_or(abi::NONE);
+    told.id = word(layout.id).unwrap_or(abi::NONE);
+    told.ip = word(layout.ip).unwrap_or(0);
+    told.period = match layout.period {
+        Some(at) => order.u64(record.bytes, at).unwrap_or(0),
+        None => evsel.attr.u64(offset::SAMPLE_PERIOD),
+    };
+    if let Some(at) = layout.tid {
+        (told.pid, told.tid) = (half(at), half(at + 4));
+    }
+    if let Some(at) = layout.cpu {
+        told.cpu = half(at);
+    }
+}
+
+fn tell_trailer(told: &mut abi::Record, record: Record<'_>, evlist: &Evlist) {
+    let Some(trailer) = evlist.trailer_of(record.bytes) else { return };
+    let (_, tail) = record.split_trailer(trailer);
+    let order = record.order;
+    let half = |at: usize| order.u32(tail, at).map_or(-1, u32::cast_signed);
+    told.time = trailer.time.and_then(|at| order.u64(tail, at)).unwrap_or(abi::NONE);
+    let id = trailer.identifier.or(trailer.id_field);
+    told.id = id.and_then(|at| order.u64(tail, at)).unwrap_or(abi::NONE);
+    if let Some(at) = trailer.tid {
+        (told.pid, told.tid) = (half(at), half(at + 4));
+    }
+    if let Some(at) = trailer.cpu {
+        told.cpu = half(at);
+    }
+}

@@ -1,0 +1,153 @@
+//! Plugins of our own interface.
+
+use std::path::Path;
+
+use super::super::support::oracle;
+use super::super::support::recording::kind;
+use super::super::support::run::{Dir, Outcome};
+use super::super::support::wire::Order;
+use super::{build, fixture, inject};
+
+fn rogue(dir: &Dir, name: &str, flags: &[&str]) -> String {
+    let include = format!("-I{}", super::root().join("plugins/abi/include").display());
+    let flags: Vec<&str> = flags.iter().copied().chain([include.as_str()]).collect();
+    build(dir, "rogue.c", name, &flags).to_str().unwrap().to_owned()
+}
+
+fn run(plugin: &str, what: &str, out: &Path) -> Outcome {
+    inject(&fixture("plain.data"), out, &["--plugin", &format!("{plugin}:do={what}")])
+}
+
+#[test]
+fn a_plugin_that_breaks_the_contract_is_an_error_that_names_it_and_leaves_nothing() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    let out = dir.join("out");
+    for (what, says) in [
+        ("verdict", "its verdict is 77"),
+        ("fail", "records: I do not like it"),
+        ("silent", "records: returned -5"),
+        ("nothing", "gave nothing for that"),
+        ("oversized", "its size is 65528, but 128 bytes were given"),
+        ("misaligned", "its size is 27"),
+        ("short", "5 bytes are no header"),
+        ("type", "is not for plugins to write"),
+        ("sample", "past the end of the sample"),
+        ("both", "its verdict is not to replace"),
+        ("endless", "gives more than 1048576 bytes for one record"),
+        ("noopen", "open: returned -3"),
+        ("latefail", "finish: returned -8"),
+    ] {
+        let outcome = run(&plugin, what, &out).expect_failure(what);
+        let stderr = outcome.stderr;
+        assert!(stderr.contains("plugin rogue: ") && stderr.contains(says), "{what}: {stderr}");
+        assert_eq!(
+            stderr.contains("SAMPLE record"),
+            !matches!(what, "noopen" | "latefail"),
+            "{what}: {stderr}"
+        );
+        assert!(!stderr.contains("answered after"), "{what}: {stderr}");
+        assert_eq!(dir.names(), ["rogue.so"], "{what}");
+    }
+    let outcome = inject(&fixture("plain.data"), &out, &["--plugin", &plugin]);
+    assert!(outcome.expect_failure("no argument").stderr.contains("open: say what to do"));
+}
+
+#[test]
+fn objects_that_are_no_plugins_are_refused() {
+    let dir = Dir::new();
+    let out = dir.join("out");
+    for (name, flags, says) in [
+        ("major.so", &["-DMAJOR=9"][..], "is built for version 9.0 of the plugin interface, this is 1.0"),
+        ("symbol.so", &["-DSYMBOLLESS"], "has no symbol repipe_plugin"),
+        ("null.so", &["-DNOTHING"], "gave no descriptor"),
+        ("name.so", &["-DNAMELESS"], "has no name"),
+        ("hook.so", &["-DHOOKLESS"], "has no function for records"),
+        ("small.so", &["-DSIZE=40"], "its descriptor has 40 bytes"),
+        ("needs.so", &["-DNEEDS=(1ull<<40)"], "needs what this version does not have"),
+        ("unwind.so", &["-DNEEDS=RPP_NEEDS_UNWIND"], "needs unwinding"),
+    ] {
+        let plugin = rogue(&dir, name, flags);
+        let outcome = run(&plugin, "keep", &out).expect_failure(name);
+        assert!(outcome.stderr.contains(says) && outcome.stderr.contains(name), "{name}: {}", outcome.stderr);
+        assert!(!out.exists());
+    }
+    let outcome = inject(&fixture("plain.data"), &out, &["--plugin", "no-such-plugin"]);
+    assert!(outcome.expect_failure("absent").stderr.contains("there is no plugin no-such-plugin in "));
+}
+
+#[test]
+fn nonsense_that_is_given_to_functions_is_turned_away() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    let out = dir.join("out");
+    for what in ["keep", "huge"] {
+        let outcome = run(&plugin, what, &out).expect_ok(what);
+        assert!(!outcome.stderr.contains("too late"), "{}", outcome.stderr);
+        assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(fixture("plain.data")).unwrap(), "{what}");
+    }
+}
+
+#[test]
+fn a_plugin_of_a_later_minor_version_loads() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "later.so", &["-DPAST"]);
+    let out = dir.join("out");
+    run(&plugin, "drop", &out).expect_ok("later");
+    let kinds = oracle::read(&out).unwrap().kinds();
+    assert!(!kinds.contains(&kind::SAMPLE) && kinds.contains(&kind::MMAP2));
+}
+
+#[test]
+fn what_is_dropped_replaced_and_asked() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    let out = dir.join("out");
+    let before = oracle::read(&fixture("plain.data")).unwrap();
+    let samples = |kinds: Vec<u32>| kinds.iter().filter(|&&k| k == kind::SAMPLE).count();
+
+    run(&plugin, "twice", &out).expect_ok("twice");
+    let after = oracle::read(&out).unwrap();
+    assert_eq!(samples(after.kinds()), 2 * samples(before.kinds()));
+    let mut doubled = before.records.clone();
+    doubled = doubled
+        .into_iter()
+        .flat_map(|r| if r.kind(Order::Little) == kind::SAMPLE { vec![r.clone(), r] } else { vec![r] })
+        .collect();
+    assert_eq!(after.records, doubled);
+
+    let outcome = run(&plugin, "resolve", &out).expect_ok("resolve");
+    let lines: Vec<&str> =
+        outcome.stderr.lines().filter(|line| line.contains("plugin rogue: work ")).collect();
+    assert_eq!(lines.len(), samples(before.kinds()), "{}", outcome.stderr);
+    assert!(lines.iter().all(|line| line.contains(" cpu-clock:u ") && line.contains(" 1 ")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with(" libburn.so")), "{lines:?}");
+}
+
+#[test]
+fn a_chain_passes_on_what_is_left() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    let other = rogue(&dir, "other.so", &[]);
+    let out = dir.join("out");
+    let arg = |plugin: &str, what: &str| format!("{plugin}:do={what}");
+    let (drop, fail) = (arg(&plugin, "drop"), arg(&other, "fail"));
+    inject(&fixture("plain.data"), &out, &["-b", "--plugin", &drop, "--plugin", &fail])
+        .expect_ok("dropped first");
+    assert!(oracle::injected_of(&oracle::read(&out).unwrap()).is_empty());
+    inject(&fixture("plain.data"), &out, &["--plugin", &fail, "--plugin", &drop])
+        .expect_failure("fails first");
+}
+
+#[test]
+fn files_that_others_may_write_are_refused_unless_forced() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let out = dir.join("out");
+    let outcome = run(&plugin, "keep", &out).expect_failure("writable");
+    assert!(outcome.stderr.contains("may be written by others"), "{}", outcome.stderr);
+    let arg = format!("{plugin}:do=keep");
+    inject(&fixture("plain.data"), &out, &["--force", "--plugin", &arg]).expect_ok("forced");
+}

@@ -1,0 +1,178 @@
+/*
+ * A plugin that misbehaves in the way that -DMODE=… says, or that its argument "do" says. -DPAST builds it as for a later
+ * minor version, with more in every structure than this header has.
+ */
+#include <repipe_plugin.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef MAJOR
+#define MAJOR RPP_ABI_MAJOR
+#endif
+#ifdef PAST
+#define MINOR (RPP_ABI_MINOR + 7)
+#define MORE 64
+#else
+#define MINOR RPP_ABI_MINOR
+#define MORE 0
+#endif
+#ifndef SIZE
+#define SIZE (sizeof(struct rpp_plugin) + MORE)
+#endif
+#ifndef NEEDS
+#define NEEDS RPP_NEEDS_SYMBOLS
+#endif
+
+static char mode[32];
+static const struct rpp_host *host;
+static void *kept;
+
+static int32_t open_(const struct rpp_open *o, void **data)
+{
+	host = o->host;
+	kept = o->ctx;
+	if (o->arg_count != 1 || strcmp(o->args[0].key, "do") || !o->args[0].value) {
+		o->host->fail(o->ctx, "say what to do");
+		return -1;
+	}
+	snprintf(mode, sizeof(mode), "%s", o->args[0].value);
+	*data = mode;
+	return strcmp(mode, "noopen") ? 0 : -3;
+}
+
+static uint8_t record[128] = { [4] = 0 };
+
+static void header(uint32_t type, uint16_t size)
+{
+	memcpy(record, &type, 4);
+	memcpy(record + 6, &size, 2);
+}
+
+__attribute__((unused)) static int32_t records(void *data, const struct rpp_host *h, void *ctx, const struct rpp_batch *b)
+{
+	const struct rpp_record *r = rpp_at(b, 0);
+
+	if (r->type != 9)
+		return 0;
+	if (!strcmp(mode, "drop")) {
+		b->verdicts[0] = RPP_DROP;
+	} else if (!strcmp(mode, "verdict")) {
+		b->verdicts[0] = 77;
+	} else if (!strcmp(mode, "fail")) {
+		h->fail(ctx, "I do not like it");
+		return -1;
+	} else if (!strcmp(mode, "silent")) {
+		return -5;
+	} else if (!strcmp(mode, "nothing")) {
+		b->verdicts[0] = RPP_REPLACE;
+	} else if (!strcmp(mode, "oversized")) {
+		header(9, 0xfff8);
+		h->insert_before(ctx, 0, record, sizeof(record));
+	} else if (!strcmp(mode, "misaligned")) {
+		header(3, 27);
+		h->insert_before(ctx, 0, record, 27);
+	} else if (!strcmp(mode, "short")) {
+		h->insert_after(ctx, 0, record, 5);
+	} else if (!strcmp(mode, "type")) {
+		header(68, 8);
+		h->insert_after(ctx, 0, record, 8);
+	} else if (!strcmp(mode, "sample")) {
+		header(9, 16);
+		h->replace(ctx, 0, record, 16);
+		b->verdicts[0] = RPP_REPLACE;
+	} else if (!strcmp(mode, "both")) {
+		h->replace(ctx, 0, r->bytes, r->len);
+	} else if (!strcmp(mode, "endless")) {
+		while (!h->insert_before(ctx, 0, r->bytes, r->len))
+			;
+	} else if (!strcmp(mode, "huge")) {
+		h->insert_before(ctx, 0, r->bytes, UINT64_MAX);
+		h->insert_before(ctx, 0, r->bytes, INT64_MAX);
+		h->insert_before(ctx, 7, r->bytes, r->len);
+		h->insert_before(NULL, 0, r->bytes, r->len);
+		h->insert_before(ctx, 0, NULL, 8);
+		h->resolve(ctx, 0, ~0u, r->ip, NULL);
+		h->field(ctx, 0, 1000, NULL);
+		h->attr(ctx, 1000, NULL);
+		h->event_name(ctx, 1000);
+		h->log(ctx, 0, NULL);
+		h->set_feature(ctx, 3, r->bytes, 8);
+	} else if (!strcmp(mode, "twice")) {
+		h->replace(ctx, 0, r->bytes, r->len);
+		h->replace(ctx, 0, r->bytes, r->len);
+		b->verdicts[0] = RPP_REPLACE;
+	} else if (!strcmp(mode, "resolve")) {
+		struct rpp_location al = { .size = sizeof(al) }, none = { .size = 4 };
+		struct rpp_field f;
+		char line[256];
+
+		if (h->resolve(ctx, 0, ~0u, r->ip, &none) == 0)
+			return -6;
+		if (h->resolve(ctx, 0, ~0u, r->ip, &al) || h->field(ctx, 0, RPP_FIELD_IP, &f))
+			return -7;
+		snprintf(line, sizeof(line), "%s %s %s+%u %d %s", h->comm(ctx, 0), h->event_name(ctx, r->evsel), al.symbol,
+			 (unsigned)(al.address - al.symbol_start), f.value == r->ip, strrchr(al.dso, '/') + 1);
+		h->log(ctx, 1, line);
+	}
+	return 0;
+}
+
+static int32_t finish(void *data, const struct rpp_host *h, void *ctx)
+{
+	struct rpp_location al = { .size = sizeof(al) };
+
+	if (!strcmp(mode, "latefail"))
+		return -8;
+	/* no record is at hand */
+	if (h->insert_before(ctx, 0, record, 8) == 0 || h->resolve(ctx, 0, ~0u, 1, &al) == 0 || h->comm(ctx, 0))
+		return -9;
+	return 0;
+}
+
+static void close_(void *data)
+{
+	struct rpp_field f;
+
+	/* use after finish: answered, with nothing */
+	host->fail(kept, "too late");
+	host->log(kept, 0, "too late");
+	if (host->attr(kept, 0, NULL) || host->insert_before(kept, 0, record, 8) == 0 || host->field(kept, 0, 0, &f) == 0)
+		fputs("answered after the end\n", stderr);
+}
+
+static const union {
+	struct rpp_plugin plugin;
+	char room[sizeof(struct rpp_plugin) + 64];
+} descriptor = { {
+	.abi_major = MAJOR,
+	.abi_minor = MINOR,
+	.size = SIZE,
+	.record_size = sizeof(struct rpp_record) + MORE,
+	.host_size = sizeof(struct rpp_host) + MORE,
+	.order = RPP_ORDER_TIME,
+	.needs = NEEDS,
+#ifndef NAMELESS
+	.name = "rogue",
+#endif
+	.version = "0.1",
+	.summary = "misbehaves",
+	.license = "MIT OR Apache-2.0",
+	.open = open_,
+#ifndef HOOKLESS
+	.records = records,
+#endif
+	.finish = finish,
+	.close = close_,
+} };
+
+#ifdef SYMBOLLESS
+const struct rpp_plugin *other_name(void)
+#else
+const struct rpp_plugin *repipe_plugin(void)
+#endif
+{
+#ifdef NOTHING
+	return NULL;
+#endif
+	return &descriptor.plugin;
+}
