@@ -27,7 +27,7 @@ fn options(input: PathBuf, output: &Path, style: Option<Style>, salvage: bool) -
         salvage,
         symfs: Some(empty.clone()),
         buildid_dir: Some(empty),
-        compress: None,
+        ..Options::default()
     }
 }
 
