@@ -952,6 +952,33 @@ fn what_was_cut_is_salvaged_on_request_only() {
 }
 
 #[test]
+fn what_is_salvaged_of_a_file_is_whole_wherever_it_was_cut() {
+    for order in Order::BOTH {
+        let b = process(order, &AttrSpec::plain()).sample(&Sample::user(10, 0x40_0010, 200));
+        let whole = b.file();
+        let dir = Dir::new();
+        for len in (0..whole.len()).rev().step_by(3) {
+            let out = dir.join("out");
+            let input = dir.file("in", &whole[..len]);
+            let _ = std::fs::remove_file(&out);
+            let outcome = inject(&["--salvage"], &input, &out);
+            if outcome.code == Some(1) {
+                assert!(!out.exists(), "{len}");
+                continue;
+            }
+            let first = oracle::read(&out).unwrap_or_else(|e| panic!("cut at {len}: {e}"));
+            assert!(first.records.len() <= b.recording.records.len());
+            compare::same_records(&b.recording.records[..first.records.len()], &first.records).unwrap();
+        }
+        // the data ends between two records
+        let data_end = order.u64(&whole, 40) + order.u64(&whole, 48);
+        let input = dir.file("in", &whole[..data_end as usize]);
+        inject(&["--salvage"], &input, &dir.join("out")).expect_ok("cut behind the data");
+        assert_eq!(oracle::read(&dir.join("out")).unwrap().records, b.recording.records);
+    }
+}
+
+#[test]
 fn salvage_keeps_whole_records_that_make_no_sense_and_drops_what_is_cut() {
     for order in Order::BOTH {
         let b = process(order, &AttrSpec::plain())

@@ -63,6 +63,8 @@ pub struct FileHeader {
     pub features_in_halves: bool,
     /// Whether the header was never finalised: data size 0, so the data goes on to the end of the file.
     pub unfinished: bool,
+    /// In salvage: the file has not all that the header says, so its parts can't be kept as they are.
+    pub damaged: bool,
     /// Sections of ids, in the order of the attributes.
     pub ids: Vec<Section>,
     /// Sections of the features, ascending by feature.
@@ -103,6 +105,7 @@ impl FileHeader {
             features: FeatureBits::default(),
             features_in_halves: false,
             unfinished: false,
+            damaged: false,
             ids: Vec::new(),
             feature_sections: Vec::new(),
         };

@@ -125,6 +125,7 @@ impl Recording {
                 .hint("--salvage keeps the whole records"));
             }
             warnings.push("the data is cut; what followed it, all feature sections, is lost".into());
+            file.damaged = true;
             end = whole;
             file.data.size = whole - file.data.offset;
             file.features = Default::default();
@@ -133,6 +134,7 @@ impl Recording {
             if !options.salvage {
                 return Err(e);
             }
+            file.damaged = true;
             warnings.push(format!("feature sections are lost from here on: {e}"));
         }
         let end = usize::try_from(end).unwrap_or(usize::MAX).min(map.len());

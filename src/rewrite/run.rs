@@ -330,7 +330,7 @@ fn finish(
         let kept_tail = input
             .file
             .as_ref()
-            .filter(|(file, _)| same && head.front_kept && !file.unfinished)
+            .filter(|(file, _)| same && head.front_kept && !file.unfinished && !file.damaged)
             .and_then(|(file, map)| map.get(usize::try_from(file.data.end()?).ok()?..));
         match kept_tail {
             // Nothing moved: what follows the records stays byte for byte, whatever it is.
