@@ -33,6 +33,7 @@ use self::program::{Check, KEEP, Program, Recorded, Word};
 use self::sample::Sample;
 use super::{Context, Order, Stage, Verdict};
 use crate::abi::feature::Feature;
+use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
 use crate::abi::sample as s;
 use crate::error::Result;
@@ -242,11 +243,11 @@ fn ask(
         Check::Comm(names) => Ok(places.is_comm(sample, cx.session, names)),
         Check::Place(of, names, number) => {
             let Some(ip) = sample.word(Word::Ip) else { return Ok(false) };
-            let who = who.get_or_insert_with(|| Who::of(sample, cx.session));
+            let who = who.get_or_insert_with(|| places.who(sample, cx.session));
             Ok(places.ask(cx.session, who, mode, ip, Question { of: *of, names, number: *number }))
         }
         Check::FramePlace(of, names, number) => {
-            let who = who.get_or_insert_with(|| Who::of(sample, cx.session));
+            let who = who.get_or_insert_with(|| places.who(sample, cx.session));
             let question = Question { of: *of, names, number: *number };
             Ok(sample.frames()?.any(|(mode, ip)| places.ask(cx.session, who, mode, ip, question)))
         }
@@ -336,11 +337,6 @@ impl Stage for Filter {
             RecordType::SAMPLE => return self.sample(record, cx),
             RecordType::LOST | RecordType::LOST_SAMPLES => return Ok(self.lost(record, cx.evlist)),
             RecordType::CALLCHAIN_DEFERRED => return Ok(self.deferred(record)),
-            RecordType::COMM | RecordType::FORK | RecordType::EXIT => {
-                if let Some(places) = &mut self.places {
-                    places.forget_thread();
-                }
-            }
             RecordType::HEADER_BUILD_ID => {
                 if let (Some(places), Some(entry)) =
                     (&mut self.places, BuildIdEntry::from_record(record.bytes, record.order))
@@ -348,8 +344,24 @@ impl Stage for Filter {
                     places.add_build_id(&entry);
                 }
             }
-            _ => {}
+            ty => {
+                if let Some(places) = &mut self.places {
+                    places.forget_threads();
+                    if matches!(ty, RecordType::MMAP | RecordType::MMAP2)
+                        && record.cpumode() == CpuMode::Kernel
+                    {
+                        places.expect_kernel(cx.session);
+                    }
+                }
+            }
         }
         Ok(Verdict::Keep)
+    }
+
+    fn round(&mut self) {
+        // Threads that ended long ago may be gone from the session now.
+        if let Some(places) = &mut self.places {
+            places.forget_threads();
+        }
     }
 }

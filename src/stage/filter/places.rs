@@ -62,6 +62,7 @@ struct Slot {
 /// Whose addresses are looked up.
 #[derive(Clone, Copy)]
 pub struct Who {
+    guest: bool,
     machine: MachinePid,
     pid: i32,
     tid: i32,
@@ -70,17 +71,14 @@ pub struct Who {
 }
 
 impl Who {
-    /// Of a sample.
-    #[inline]
-    pub fn of(sample: &Sample<'_>, session: &mut Session) -> Who {
-        let (pid, tid) = sample.ids();
-        let machine = session.machine_of(sample.record.cpumode(), None, pid);
+    fn of(mode: CpuMode, pid: i32, tid: i32, session: &mut Session) -> Who {
+        let machine = session.machine_of(mode, None, pid);
         let (kernel, mut user) = session.view(machine, pid, tid).epochs();
         // What a process does after its end, it does in the kernel; perf has forgotten its maps.
         if pid == tid && session.thread(machine, pid, tid).is_some_and(Thread::has_exited) {
             user = 0;
         }
-        Who { machine, pid, tid, kernel, user }
+        Who { guest: is_guest(mode), machine, pid, tid, kernel, user }
     }
 
     #[inline]
@@ -91,6 +89,10 @@ impl Who {
             _ => 0,
         }
     }
+}
+
+fn is_guest(mode: CpuMode) -> bool {
+    matches!(mode, CpuMode::GuestKernel | CpuMode::GuestUser)
 }
 
 /// A question to a place.
@@ -117,6 +119,8 @@ pub struct Places {
     build_ids: FxHashMap<(MachinePid, Box<[u8]>), String>,
     /// The thread asked for last, and its name.
     thread: Option<Asked>,
+    /// Whose addresses were looked up last.
+    who: Option<Who>,
 }
 
 impl Places {
@@ -129,6 +133,7 @@ impl Places {
             symbols: Symbols::new(load),
             build_ids: FxHashMap::default(),
             thread: None,
+            who: None,
         }
     }
 
@@ -140,8 +145,7 @@ impl Places {
     /// Takes a build-id of the recording.
     pub fn add_build_id(&mut self, entry: &BuildIdEntry<'_>) {
         let Some(id) = entry.build_id() else { return };
-        let is_guest = matches!(entry.cpumode(), CpuMode::GuestKernel | CpuMode::GuestUser);
-        let machine = match (entry.pid, is_guest) {
+        let machine = match (entry.pid, is_guest(entry.cpumode())) {
             (pid, true) => pid.max(DEFAULT_GUEST),
             _ => HOST,
         };
@@ -153,13 +157,32 @@ impl Places {
     pub fn forget(&mut self) {
         self.slots.fill(Slot::default());
         self.dsos.clear();
-        self.thread = None;
+        self.forget_threads();
     }
 
-    /// Threads have changed.
+    /// Threads or maps have changed.
     #[inline]
-    pub fn forget_thread(&mut self) {
-        self.thread = None;
+    pub fn forget_threads(&mut self) {
+        (self.thread, self.who) = (None, None);
+    }
+
+    /// The kernel's map may have come: its symbols will be asked for.
+    pub fn expect_kernel(&mut self, session: &Session) {
+        let host = session.machines().host();
+        if let (false, Some(map)) = (self.by_page, host.kernel_map()) {
+            self.symbols.expect_kernel(map.dso(), host.reference_symbol());
+        }
+    }
+
+    /// Whose the addresses of a sample are.
+    #[inline]
+    pub fn who(&mut self, sample: &Sample<'_>, session: &mut Session) -> Who {
+        let (pid, tid) = sample.ids();
+        let mode = sample.record.cpumode();
+        match self.who {
+            Some(who) if (who.pid, who.tid, who.guest) == (pid, tid, is_guest(mode)) => who,
+            _ => *self.who.insert(Who::of(mode, pid, tid, session)),
+        }
     }
 
     /// Whether the name of the sample's thread is one of these. A thread of no name, or that has
@@ -222,7 +245,11 @@ impl Places {
         index: usize,
     ) -> bool {
         if question.of == Place::Symbol && mode == CpuMode::Kernel {
+            let before = session.view(who.machine, who.pid, who.tid).epochs();
             self.symbols.fit_kernel_map(session);
+            if session.view(who.machine, who.pid, who.tid).epochs() != before {
+                self.who = None;
+            }
         }
         let found = session.view(who.machine, who.pid, who.tid).find(mode, ip).map(|f| Arc::clone(f.map));
         let answer = found.as_ref().is_some_and(|map| self.ask_map(session, who, map, ip, question));
