@@ -10,7 +10,6 @@ use crossbeam_channel::{Receiver, bounded};
 use super::Counts;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
-use crate::data::ReadAhead;
 use crate::error::Error;
 use crate::event::{Record, type_and_size, user};
 use crate::evlist::Evlist;
@@ -59,22 +58,16 @@ pub struct Scanner {
     order: ByteOrder,
     /// Time that a record without one takes over.
     last: u64,
-    ahead: Option<(ReadAhead, usize)>,
 }
 
 impl Scanner {
     /// Starts at an index into the block; `last` is the time of the record before it.
     pub fn new(block: &Arc<Block>, at: usize, order: ByteOrder, last: u64) -> Self {
-        let ahead =
-            block.map().and_then(|(map, range)| Some((ReadAhead::start(map, range.clone())?, range.start)));
-        Scanner { block: block.clone(), at, order, last, ahead }
+        Scanner { block: block.clone(), at, order, last }
     }
 
     /// The next stretch.
     pub fn stretch(&mut self, evlist: &Evlist) -> Stretch {
-        if let Some((ahead, start)) = &self.ahead {
-            ahead.reached(start + self.at);
-        }
         let mut batch = Batch::new(self.last);
         let mut counts = Counts::default();
         let stop = self.find(evlist, &mut batch, &mut counts);

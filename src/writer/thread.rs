@@ -46,6 +46,7 @@ impl Output {
         let stream = target.is_stream();
         let name = target.name().to_path_buf();
         let thread = std::thread::spawn(move || {
+            let mut written = Written::default();
             for piece in receive {
                 match piece {
                     Piece::Bytes(mut bytes) => {
@@ -56,7 +57,7 @@ impl Output {
                     }
                     Piece::Kept(block, range) => {
                         write_all(&target, block.get(range.clone()).unwrap_or_default())?;
-                        block.release(range);
+                        written.add(block, range);
                     }
                 }
             }
@@ -156,4 +157,29 @@ fn write_all(target: &Target, bytes: &[u8]) -> Result<()> {
         target.file().write_all(part).map_err(|e| target.error(e))?;
     }
     Ok(())
+}
+
+/// Pages of the input that are written, let go of many at a time: each time costs an interrupt on every core.
+#[derive(Default)]
+struct Written {
+    range: Option<(Arc<Block>, Range<usize>)>,
+}
+
+/// Bytes let go of at a time.
+const RELEASE: usize = 32 << 20;
+
+impl Written {
+    /// Adds a range that nobody reads any more; ranges of a block come in order.
+    fn add(&mut self, block: Arc<Block>, range: Range<usize>) {
+        let start = match self.range.take() {
+            Some((last, before)) if Arc::ptr_eq(&last, &block) => before.start,
+            _ => range.start,
+        };
+        if range.end - start >= RELEASE {
+            block.release(start..range.end);
+            self.range = Some((block, range.end..range.end));
+        } else {
+            self.range = Some((block, start..range.end));
+        }
+    }
 }

@@ -190,6 +190,12 @@ impl MapArray {
         self.found(index)
     }
 
+    /// The range around an address in which there is no map, for an address that has none.
+    pub fn gap(&mut self, ip: u64) -> (u64, u64) {
+        self.sort();
+        self.sorted.as_deref().map_or((0, u64::MAX), |sorted| sorted.gap(ip))
+    }
+
     /// The lowest start and highest end of the maps that `wanted` picks, given each map and its hit flag.
     pub fn bounds_where(&mut self, mut wanted: impl FnMut(&Map, bool) -> bool) -> Option<(u64, u64)> {
         self.sort();

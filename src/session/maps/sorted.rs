@@ -55,6 +55,16 @@ impl Sorted {
         (ip < candidates.last()?.end).then_some(after - 1)
     }
 
+    /// The range around an address without a map in which there is none either.
+    pub(super) fn gap(&self, ip: u64) -> (u64, u64) {
+        let after = self.entries.partition_point(|e| e.start <= ip);
+        let before = self.entries.get(..after).and_then(|e| e.last());
+        match (self.overlapping, before) {
+            (true, Some(_)) => (ip, ip.saturating_add(1)),
+            _ => (before.map_or(0, |e| e.end), self.entries.get(after).map_or(u64::MAX, |e| e.start)),
+        }
+    }
+
     /// Where `map` itself sits.
     pub(super) fn position(&self, map: &Arc<Map>) -> Option<usize> {
         let start = map.start();

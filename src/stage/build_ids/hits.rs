@@ -20,6 +20,7 @@ use super::{BuildIds, Context, Style, is_32_bit_vdso};
 
 const PAGE: u32 = 12;
 const SLOTS: usize = 1 << 11;
+const GAPS: usize = 3;
 
 /// Addresses that need no further look.
 pub(super) struct Hits {
@@ -27,8 +28,10 @@ pub(super) struct Hits {
     pages: Box<[(u64, u64)]>,
     /// Start, end and epoch of the kernel map that was last dealt with.
     kernel: (u64, u64, u64),
-    /// Addresses without a map, with the epoch of the address space.
-    absent: Box<[(u64, u64)]>,
+    /// Ranges without a map, last found first, and the epoch of the user's address space that they are of. Where code
+    /// is built without frame pointers, half of a callchain may be data that points there.
+    gaps: [(u64, u64); GAPS],
+    gaps_of: u64,
     /// Id and event of the last sample.
     event: Option<(u64, usize)>,
     /// Maps met in the sample at hand that have not been dealt with: cpumode, index and map.
@@ -43,8 +46,14 @@ pub(super) struct Hit {
 
 impl Default for Hits {
     fn default() -> Self {
-        let slots: Box<[_]> = vec![(0, 0); SLOTS].into();
-        Hits { pages: slots.clone(), kernel: (1, 0, 0), absent: slots, event: None, found: Vec::new() }
+        Hits {
+            pages: vec![(0, 0); SLOTS].into(),
+            kernel: (1, 0, 0),
+            gaps: [(0, 0); GAPS],
+            gaps_of: 0,
+            event: None,
+            found: Vec::new(),
+        }
     }
 }
 
@@ -75,7 +84,14 @@ impl Hits {
                 }
                 epochs.kernel
             }
-            CpuMode::User => epochs.user,
+            CpuMode::User if epochs.user == 0 => return,
+            CpuMode::User => {
+                let within = |&(start, end): &(u64, u64)| start <= ip && ip < end;
+                if self.gaps_of == epochs.user && self.gaps.iter().any(within) {
+                    return;
+                }
+                epochs.user
+            }
             CpuMode::GuestKernel => epochs.kernel,
             CpuMode::GuestUser => epochs.user,
             _ => return,
@@ -98,14 +114,8 @@ impl Hits {
         slot: usize,
         per_map: bool,
     ) {
-        let place = (ip ^ epoch.wrapping_mul(0x9e37_79b9)) as usize % SLOTS;
-        if self.absent.get(place) == Some(&(ip, epoch)) {
-            return;
-        }
         let Some(found) = view.find(mode, ip) else {
-            if let Some(entry) = self.absent.get_mut(place) {
-                *entry = (ip, epoch);
-            }
+            self.note_gap(view, mode, ip, epoch);
             return;
         };
         let (index, start, end) = (found.index, found.map.start(), found.map.end());
@@ -125,6 +135,20 @@ impl Hits {
         }
         if mode == CpuMode::Kernel {
             self.kernel = (start, end, epoch);
+        }
+    }
+}
+
+impl Hits {
+    fn note_gap(&mut self, view: &mut View<'_>, mode: CpuMode, ip: u64, epoch: u64) {
+        let Some(maps) = (mode == CpuMode::User).then(|| view.maps(mode)).flatten() else { return };
+        if self.gaps_of != epoch {
+            self.gaps_of = epoch;
+            self.gaps = [(0, 0); GAPS];
+        }
+        self.gaps.rotate_right(1);
+        if let Some(first) = self.gaps.first_mut() {
+            *first = maps.gap(ip);
         }
     }
 }
