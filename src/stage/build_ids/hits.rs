@@ -20,7 +20,7 @@ use super::{BuildIds, Context, Style, is_32_bit_vdso};
 
 const PAGE: u32 = 12;
 const SLOTS: usize = 1 << 11;
-const GAPS: usize = 3;
+const SETTLED: usize = 6;
 
 /// Addresses that need no further look.
 pub(super) struct Hits {
@@ -28,10 +28,10 @@ pub(super) struct Hits {
     pages: Box<[(u64, u64)]>,
     /// Start, end and epoch of the kernel map that was last dealt with.
     kernel: (u64, u64, u64),
-    /// Ranges without a map, last found first, and the epoch of the user's address space that they are of. Where code
-    /// is built without frame pointers, half of a callchain may be data that points there.
-    gaps: [(u64, u64); GAPS],
-    gaps_of: u64,
+    /// Start and length of ranges of the user's address space that were last dealt with, and its epoch: maps, and gaps
+    /// between maps. Where code is built without frame pointers, half of a callchain may be data that points to gaps.
+    settled: [(u64, u64); SETTLED],
+    settled_of: u64,
     /// Id and event of the last sample.
     event: Option<(u64, usize)>,
     /// Maps met in the sample at hand that have not been dealt with: cpumode, index and map.
@@ -49,8 +49,8 @@ impl Default for Hits {
         Hits {
             pages: vec![(0, 0); SLOTS].into(),
             kernel: (1, 0, 0),
-            gaps: [(0, 0); GAPS],
-            gaps_of: 0,
+            settled: [(0, 0); SETTLED],
+            settled_of: 0,
             event: None,
             found: Vec::new(),
         }
@@ -86,8 +86,8 @@ impl Hits {
             }
             CpuMode::User if epochs.user == 0 => return,
             CpuMode::User => {
-                let within = |&(start, end): &(u64, u64)| start <= ip && ip < end;
-                if self.gaps_of == epochs.user && self.gaps.iter().any(within) {
+                let within = |&(start, len): &(u64, u64)| ip.wrapping_sub(start) < len;
+                if self.settled_of == epochs.user && self.settled.iter().any(within) {
                     return;
                 }
                 epochs.user
@@ -115,7 +115,9 @@ impl Hits {
         per_map: bool,
     ) {
         let Some(found) = view.find(mode, ip) else {
-            self.note_gap(view, mode, ip, epoch);
+            if let Some(maps) = (mode == CpuMode::User).then(|| view.maps(mode)).flatten() {
+                self.settle(epoch, maps.gap(ip));
+            }
             return;
         };
         let (index, start, end) = (found.index, found.map.start(), found.map.end());
@@ -133,22 +135,24 @@ impl Hits {
         if whole && let Some(entry) = self.pages.get_mut(slot) {
             *entry = (page, epoch);
         }
-        if mode == CpuMode::Kernel {
-            self.kernel = (start, end, epoch);
+        match mode {
+            CpuMode::Kernel => self.kernel = (start, end, epoch),
+            CpuMode::User => self.settle(epoch, (start, end)),
+            _ => {}
         }
     }
 }
 
 impl Hits {
-    fn note_gap(&mut self, view: &mut View<'_>, mode: CpuMode, ip: u64, epoch: u64) {
-        let Some(maps) = (mode == CpuMode::User).then(|| view.maps(mode)).flatten() else { return };
-        if self.gaps_of != epoch {
-            self.gaps_of = epoch;
-            self.gaps = [(0, 0); GAPS];
+    /// Notes that a range of the user's address space has been dealt with.
+    fn settle(&mut self, epoch: u64, (start, end): (u64, u64)) {
+        if self.settled_of != epoch {
+            self.settled_of = epoch;
+            self.settled = [(0, 0); SETTLED];
         }
-        self.gaps.rotate_right(1);
-        if let Some(first) = self.gaps.first_mut() {
-            *first = maps.gap(ip);
+        self.settled.rotate_right(1);
+        if let Some(first) = self.settled.first_mut() {
+            *first = (start, end.saturating_sub(start));
         }
     }
 }
