@@ -1,0 +1,190 @@
+//! What the host offers, safely.
+#![expect(unsafe_code, reason = "calls through the host's table")]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::marker::PhantomData;
+use std::ptr::null;
+
+use repipe_plugin_abi as abi;
+
+use super::record::Order;
+
+/// The host, for the time of a call.
+pub struct Host<'a> {
+    table: &'a abi::Host,
+    ctx: *mut c_void,
+    order: Order,
+    lent: PhantomData<&'a mut ()>,
+}
+
+/// Where a field of the sample is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Bytes from the record's start.
+    pub offset: usize,
+    /// Bytes.
+    pub len: usize,
+    /// Its value, if it is a word; of registers their ABI.
+    pub value: u64,
+}
+
+/// Where an address lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The address within the DSO's file.
+    pub address: u64,
+    /// First address of the map.
+    pub map_start: u64,
+    /// First address past it.
+    pub map_end: u64,
+    /// Name of the DSO as recorded.
+    pub dso: Vec<u8>,
+    /// Build-id, if known.
+    pub build_id: Vec<u8>,
+    /// Name of the symbol and the distance from its start, if there is one.
+    pub symbol: Option<(Vec<u8>, u64)>,
+}
+
+impl<'a> Host<'a> {
+    /// # Safety
+    /// `table` and `ctx` are what the host gave for the call at hand.
+    pub(crate) unsafe fn new(table: *const abi::Host, ctx: *mut c_void, order: Order) -> Option<Host<'a>> {
+        // SAFETY: the caller says so; a table of a later version begins as this one does.
+        let table = unsafe { table.as_ref() }?;
+        Some(Host { table, ctx, order, lent: PhantomData })
+    }
+
+    /// Byte order of the recording.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Where an address of the record's thread lies; `None` without a map.
+    pub fn resolve(&mut self, address: u64) -> Option<Location> {
+        let mut to = abi::Location {
+            size: size_of::<abi::Location>() as u32,
+            found: 0,
+            address: 0,
+            map_start: 0,
+            map_end: 0,
+            map_pgoff: 0,
+            dso: null(),
+            symbol: null(),
+            symbol_start: 0,
+            symbol_end: 0,
+            symbol_binding: 0,
+            build_id_size: 0,
+            build_id: [0; 20],
+            cpumode: 0,
+        };
+        // SAFETY: a function of the host's with its ctx, and a structure of the size it states.
+        let code = unsafe { (self.table.resolve)(self.ctx, 0, abi::OWN_CPUMODE, address, &raw mut to) };
+        if code != 0 || to.found == 0 {
+            return None;
+        }
+        let symbol = text(to.symbol).map(|name| (name.to_vec(), to.address.wrapping_sub(to.symbol_start)));
+        Some(Location {
+            address: to.address,
+            map_start: to.map_start,
+            map_end: to.map_end,
+            dso: text(to.dso).unwrap_or_default().to_vec(),
+            build_id: to.build_id.get(..to.build_id_size as usize).unwrap_or_default().to_vec(),
+            symbol,
+        })
+    }
+
+    /// Name of the record's thread.
+    pub fn comm(&mut self) -> Option<&[u8]> {
+        // SAFETY: a function of the host's with its ctx; the text is valid until the hook returns.
+        text(unsafe { (self.table.comm)(self.ctx, 0) })
+    }
+
+    /// Name of an event by its index.
+    pub fn event_name(&mut self, evsel: u32) -> Option<&[u8]> {
+        // SAFETY: a function of the host's with its ctx; the text is valid until the hook returns.
+        text(unsafe { (self.table.event_name)(self.ctx, evsel) })
+    }
+
+    /// Attribute of an event by its index, in the recording's byte order.
+    pub fn attr(&mut self, evsel: u32) -> Option<&[u8]> {
+        let mut size = 0;
+        // SAFETY: a function of the host's with its ctx, and a place for the size.
+        let bytes = unsafe { (self.table.attr)(self.ctx, evsel, &raw mut size) };
+        // SAFETY: null, or that many bytes, valid until the hook returns.
+        (!bytes.is_null()).then(|| unsafe { std::slice::from_raw_parts(bytes, size as usize) })
+    }
+
+    /// Where a field of the sample is: see [`crate::field`].
+    pub fn field(&mut self, field: u32) -> Option<Field> {
+        let mut to = abi::Field::default();
+        // SAFETY: a function of the host's with its ctx, and a place for the field.
+        let code = unsafe { (self.table.field)(self.ctx, 0, field, &raw mut to) };
+        (code == 0).then_some(Field { offset: to.offset as usize, len: to.len as usize, value: to.value })
+    }
+
+    fn put(&mut self, put: abi::Put, number: u32, bytes: &[u8]) -> Result<(), String> {
+        // SAFETY: a function of the host's with its ctx, and bytes with their length.
+        match unsafe { put(self.ctx, number, bytes.as_ptr(), bytes.len() as u64) } {
+            0 => Ok(()),
+            _ => Err("the host does not take this now, or no more of it".into()),
+        }
+    }
+
+    /// What goes in the record's place with [`crate::Verdict::Replace`]: whole records.
+    pub fn replace(&mut self, records: &[u8]) -> Result<(), String> {
+        self.put(self.table.replace, 0, records)
+    }
+
+    /// Whole records to go before the record.
+    pub fn insert_before(&mut self, records: &[u8]) -> Result<(), String> {
+        self.put(self.table.insert_before, 0, records)
+    }
+
+    /// Whole records to go behind the record.
+    pub fn insert_after(&mut self, records: &[u8]) -> Result<(), String> {
+        self.put(self.table.insert_after, 0, records)
+    }
+
+    /// A feature section (`HEADER_*`) as it is.
+    pub fn feature(&mut self, feature: u32) -> Option<&[u8]> {
+        let mut len = 0;
+        // SAFETY: a function of the host's with its ctx, and a place for the length.
+        let bytes = unsafe { (self.table.feature)(self.ctx, feature, &raw mut len) };
+        // SAFETY: null, or that many bytes, valid until the hook returns.
+        (!bytes.is_null()).then(|| unsafe { std::slice::from_raw_parts(bytes, len as usize) })
+    }
+
+    /// Puts another section in its place, or none. Takes [`crate::Info::edits_features`].
+    pub fn set_feature(&mut self, feature: u32, bytes: Option<&[u8]>) -> Result<(), String> {
+        if let Some(bytes) = bytes {
+            return self.put(self.table.set_feature, feature, bytes);
+        }
+        // SAFETY: a function of the host's with its ctx; null means none.
+        match unsafe { (self.table.set_feature)(self.ctx, feature, null(), 0) } {
+            0 => Ok(()),
+            _ => Err("the host does not let this section go".into()),
+        }
+    }
+
+    /// A line for the user.
+    pub fn log(&mut self, line: &str) {
+        let line = c_string(line);
+        // SAFETY: a function of the host's with its ctx, and a C string.
+        unsafe { (self.table.log)(self.ctx, 0, line.as_ptr()) };
+    }
+
+    pub(crate) fn fail(&mut self, why: &str) {
+        let why = c_string(why);
+        // SAFETY: a function of the host's with its ctx, and a C string.
+        unsafe { (self.table.fail)(self.ctx, why.as_ptr()) };
+    }
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+fn text<'a>(pointer: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: null, or a C string of the host's that is valid until the hook returns.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}
