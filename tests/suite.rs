@@ -18,4 +18,5 @@ mod kit;
 mod output;
 mod plugins;
 mod real_perf;
+mod script;
 mod support;

@@ -79,13 +79,7 @@ impl Events {
 /// Drops fields that the events of a class don't have, unless the user named them.
 fn check(class: Class, first: Option<(&AttrEntry, &String)>, selection: &mut Selection) -> Result<()> {
     let choice = selection.of_mut(class);
-    let Some((entry, name)) = first else {
-        if choice.by_prefix {
-            return Err(Error::usage("the recording has no events of a type that fields are given for")
-                .hint("leave out that -F"));
-        }
-        return Ok(());
-    };
+    let Some((entry, name)) = first else { return Ok(()) };
     let needs = [
         (Fields::IP, s::IP),
         (Fields::ADDR, s::ADDR),
@@ -106,12 +100,6 @@ fn check(class: Class, first: Option<(&AttrEntry, &String)>, selection: &mut Sel
         }
     }
     let fields = choice.fields;
-    let no_place = !fields.has(Fields::IP) && !fields.has(Fields::ADDR);
-    for (field, what) in [(Fields::SYM, "symbols"), (Fields::DSO, "DSOs")] {
-        if fields.has(field) && no_place {
-            return Err(Error::usage(format!("{what} are asked for, but neither ip nor addr")));
-        }
-    }
     if fields.has(Fields::SYMOFF) && !fields.has(Fields::SYM) {
         return Err(Error::usage("offsets in symbols are asked for, but not sym"));
     }

@@ -131,8 +131,6 @@ pub struct Choice {
     pub named: Fields,
     /// Whether the user said anything about this class.
     pub set: bool,
-    /// Whether the user named the class, so that events of it must exist.
-    pub by_prefix: bool,
 }
 
 /// The fields of every class.
@@ -141,7 +139,7 @@ pub struct Selection([Choice; CLASSES]);
 
 impl Default for Selection {
     fn default() -> Self {
-        let of = |fields| Choice { fields, named: Fields::default(), set: false, by_prefix: false };
+        let of = |fields| Choice { fields, named: Fields::default(), set: false };
         let mut all = [of(USUAL); CLASSES];
         all[Class::Trace as usize] = of(BASE);
         all[Class::Raw as usize] = of(USUAL.with(Fields::ADDR));
@@ -191,12 +189,7 @@ impl Selection {
         if !list.contains(['+', '-']) {
             for class_of in classes() {
                 let choice = self.of_mut(class_of);
-                *choice = Choice {
-                    fields: Fields::default(),
-                    named: Fields::default(),
-                    set: true,
-                    by_prefix: class.is_some(),
-                };
+                *choice = Choice { fields: Fields::default(), named: Fields::default(), set: true };
             }
         }
         let mut before = None;
@@ -268,7 +261,7 @@ mod tests {
     fn a_prefix_names_one_type() {
         let sw = selection(&["sw:comm,ip"]);
         assert_eq!(sw.of(Class::Sw).fields, Fields::COMM.with(Fields::IP));
-        assert!(sw.of(Class::Sw).by_prefix);
+        assert!(sw.of(Class::Sw).set && !sw.of(Class::Hw).set);
         assert_eq!(sw.of(Class::Hw), Selection::default().of(Class::Hw));
         assert_eq!(selection(&["trace:"]).of(Class::Trace).fields, Fields::default());
         assert!(Selection::default().apply("soft:comm").is_err());

@@ -72,6 +72,7 @@ pub(super) struct Resolver {
     slots: Box<[Slot]>,
     /// Numbers of symbols, by DSO and identity within it.
     numbers: FxHashMap<(u32, usize), u32>,
+    symbol_count: u32,
     /// Whether the name of a DSO, by its number, has gone out; the number that it has.
     dsos: Vec<u32>,
     dso_count: u32,
@@ -90,6 +91,7 @@ impl Resolver {
             symbols,
             slots: vec![empty; SLOTS].into(),
             numbers: FxHashMap::default(),
+            symbol_count: 0,
             dsos: Vec::new(),
             dso_count: 0,
             names: 0,
@@ -165,16 +167,17 @@ impl Resolver {
         dso.mark_hit();
         let reference = session.machines().get(space.machine).and_then(|m| m.reference_symbol());
         let id = dso.id().0;
-        frame.dso = self.dso_number(id, dso.long_name(), batch);
+        let name = self.symbols.shown_name(dso);
+        frame.dso = self.dso_number(id, name, batch);
         if self.wants_symbols {
-            let (numbers, names) = (&mut self.numbers, &mut self.names);
+            let (numbers, count, names) = (&mut self.numbers, &mut self.symbol_count, &mut self.names);
             let named = self.symbols.find(&map, ip, reference, |named| {
-                let next = numbers.len() as u32 + 1;
                 let number = *numbers.entry((id, named.key)).or_insert_with(|| {
+                    *count += 1;
                     batch.new.push((Kind::Symbol, named.name.len() as u32));
                     batch.names.extend_from_slice(named.name);
-                    *names += named.name.len();
-                    next
+                    *names += named.name.len() + size_of::<(usize, u32)>();
+                    *count
                 });
                 (number, named.offset)
             });
@@ -217,17 +220,24 @@ impl Resolver {
         self.symbols.memory() + numbers + self.names + self.dsos.capacity() * 4
     }
 
-    /// Forgets all texts and lets go of symbol tables until they take no more than `most` bytes. The next batch must
-    /// begin anew: its printer forgets as well.
-    pub fn shrink(&mut self, most: usize) {
+    /// Lets go of symbol tables until all takes no more than `most` bytes. What was resolved before stays, so long as its
+    /// names take no more than half of that; otherwise it is forgotten too, and true is returned: the printer must
+    /// forget with the next batch.
+    pub fn shrink(&mut self, most: usize) -> bool {
+        // Tables that come back have other identities.
         self.numbers = FxHashMap::default();
-        self.dsos = Vec::new();
-        self.dso_count = 0;
-        self.names = 0;
-        self.slots.iter_mut().for_each(|slot| slot.epoch = 0);
-        self.symbols.shrink(most);
-        if let Some(unwinder) = &mut self.unwinder {
+        let forget = self.names > most / 2;
+        if forget {
+            self.symbol_count = 0;
+            self.dsos = Vec::new();
+            self.dso_count = 0;
+            self.names = 0;
+            self.slots.iter_mut().for_each(|slot| slot.epoch = 0);
+        }
+        self.symbols.shrink(most.saturating_sub(self.names));
+        if let Some(unwinder) = self.unwinder.as_mut().filter(|_| forget) {
             unwinder.clear();
         }
+        forget
     }
 }

@@ -92,9 +92,8 @@ impl<'o> ScriptStage<'o> {
         if let Some(most) = self.options.memory_limit
             && self.resolver.memory() > most
         {
-            self.resolver.shrink(most / 2);
+            self.batch.forget = self.resolver.shrink(most / 4 * 3);
             session.shrink();
-            self.batch.forget = true;
         }
         Ok(())
     }

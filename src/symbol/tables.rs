@@ -86,6 +86,12 @@ impl Symbols {
         dso.build_id().or_else(|| self.build_ids.get(dso.name()).copied())
     }
 
+    /// What `perf script` calls a DSO. A module whose path is in the recording's table of build-ids goes by the path, since
+    /// perf had it from there before it heard that it is a module; others go by the name in brackets.
+    pub fn shown_name<'d>(&self, dso: &'d Dso) -> &'d [u8] {
+        if self.build_ids.contains_key(dso.name()) { dso.long_name() } else { dso.shown_name() }
+    }
+
     /// Begins to load the kernel's symbols on a thread, so that they are there when the first sample asks.
     pub fn expect_kernel(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) {
         if matches!(self.kernel, Kernel::Unknown) && dso.machine() == HOST {

@@ -1,0 +1,308 @@
+//! `repipe script`: what it prints of the fixtures, and that perf prints the same of them, of recordings made here, and
+//! of the corpus.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::support::places::{self, left_out};
+use super::support::run::{Dir, Outcome, repipe, run, run_limited, run_with};
+
+fn fixture(name: &str) -> PathBuf {
+    places::root().join("fixtures").join(name)
+}
+
+fn symfs() -> PathBuf {
+    fixture("symfs")
+}
+
+/// `repipe script` of a fixture, with the fixtures' programs.
+fn script(options: &[&str], name: &str) -> Outcome {
+    run(repipe().arg("script").arg("--symfs").arg(symfs()).args(options).arg("-i").arg(fixture(name)))
+}
+
+#[track_caller]
+fn text(options: &[&str], name: &str) -> String {
+    let outcome = script(options, name).expect_ok(&format!("{options:?} {name}"));
+    String::from_utf8_lossy(&outcome.stdout).into_owned()
+}
+
+fn first_lines(text: &str, count: usize) -> Vec<&str> {
+    text.lines().take(count).collect()
+}
+
+#[test]
+fn samples_callchains_and_unwound_stacks_of_the_fixtures() {
+    assert_eq!(
+        first_lines(&text(&[], "plain.data"), 2),
+        [
+            "            work    2292  2495.013807:    1000000 cpu-clock:u:            400169 inner+0x16 \
+             (/usr/local/share/repipe-fixtures/work)",
+            "            work    2292  2495.014807:    1000000 cpu-clock:u:      7f30159fe272 mix+0x24 \
+             (/usr/local/share/repipe-fixtures/libburn.so)",
+        ]
+    );
+    assert_eq!(
+        first_lines(&text(&[], "g.data"), 6),
+        [
+            "work    2351  2495.366321:    1000000 cpu-clock:u: ",
+            "\t          40016f inner+0x1c (/usr/local/share/repipe-fixtures/work)",
+            "\t          400243 work+0x62 (/usr/local/share/repipe-fixtures/work)",
+            "\t          400272 start+0x2a (/usr/local/share/repipe-fixtures/work)",
+            "\t          400152 _start+0xe (/usr/local/share/repipe-fixtures/work)",
+            "",
+        ]
+    );
+    assert_eq!(
+        first_lines(&text(&[], "dwarf.data"), 8),
+        [
+            "work    2392  2495.757781:   10000000 cpu-clock:u: ",
+            "\t    7fd15e8a1272 mix+0x24 (/usr/local/share/repipe-fixtures/libburn.so)",
+            "\t    7fd15e8a128c burn+0x10 (/usr/local/share/repipe-fixtures/libburn.so)",
+            "\t          4001b7 outer+0x2a (/usr/local/share/repipe-fixtures/work)",
+            "\t          400242 work+0x61 (/usr/local/share/repipe-fixtures/work)",
+            "\t          400271 start+0x29 (/usr/local/share/repipe-fixtures/work)",
+            "\t          400151 _start+0xd (/usr/local/share/repipe-fixtures/work)",
+            "",
+        ]
+    );
+}
+
+#[test]
+fn json_has_the_same_samples_as_the_text() {
+    let json = text(&["--json"], "g.data");
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["time"], 2_495_366_321_574u64);
+    assert_eq!((&first["comm"], &first["tid"]), (&"work".into(), &2351.into()));
+    assert_eq!(first["callchain"][0]["ip"], "0x40016f");
+    assert_eq!(
+        (&first["callchain"][0]["sym"], &first["callchain"][0]["symoff"]),
+        (&"inner".into(), &28.into())
+    );
+    let ips = |text: &str| -> Vec<String> {
+        let frames = text.lines().filter_map(|line| line.strip_prefix('\t'));
+        frames.map(|frame| frame.split_whitespace().next().unwrap().to_owned()).collect()
+    };
+    let mut of_json = Vec::new();
+    for line in json.lines() {
+        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+        for frame in sample["callchain"].as_array().unwrap() {
+            of_json.push(frame["ip"].as_str().unwrap().trim_start_matches("0x").to_owned());
+        }
+    }
+    assert_eq!(of_json, ips(&text(&[], "g.data")));
+}
+
+#[test]
+fn where_symbols_come_from_and_what_memory_they_have_changes_nothing() {
+    for name in ["plain.data", "g.data", "dwarf.data", "forks.data"] {
+        let lazy = text(&[], name);
+        assert!(lazy.contains("inner+0x"), "{name}");
+        assert_eq!(text(&["--eager-symbols"], name), lazy, "{name}");
+        assert_eq!(text(&["--memory-limit", "1"], name), lazy, "{name}");
+        let piped = std::fs::read(fixture(name)).unwrap();
+        let repiped =
+            run_with(repipe().args(["inject", "-i"]).arg(fixture(name)), &[]).expect_ok("to a pipe");
+        let from_pipe =
+            run_with(repipe().args(["script", "-i", "-", "--symfs"]).arg(symfs()), &repiped.stdout)
+                .expect_ok("pipe");
+        assert_eq!(String::from_utf8_lossy(&from_pipe.stdout), lazy, "{name}: {} bytes", piped.len());
+    }
+    let none = Dir::new();
+    let outcome =
+        run(repipe().arg("script").arg("--symfs").arg(none.path()).arg("-i").arg(fixture("plain.data")));
+    let bare = String::from_utf8_lossy(&outcome.expect_ok("without files").stdout).into_owned();
+    assert!(bare.lines().all(|line| line.contains(" [unknown] (/usr/local/")), "{bare}");
+}
+
+#[test]
+fn fields_and_filters() {
+    assert_eq!(first_lines(&text(&["-F", "ip,sym"], "plain.data"), 1), ["           400169 inner"]);
+    assert_eq!(first_lines(&text(&["-F", "comm,pid"], "plain.data"), 1), ["            work    2292 "]);
+    assert_eq!(first_lines(&text(&["-G", "-F", "ip"], "g.data"), 1), ["           40016f"]);
+    assert_eq!(text(&["-F", "hw:ip"], "plain.data"), text(&[], "plain.data"));
+    assert!(text(&["--ns"], "plain.data").starts_with("            work    2292  2495.013807"));
+    let all = text(&["-F", "tid,time"], "forks.data");
+    let tid = all.split_whitespace().next().unwrap();
+    let of_tid: Vec<&str> = all.lines().filter(|line| line.split_whitespace().next() == Some(tid)).collect();
+    assert!(of_tid.len() < all.lines().count());
+    assert_eq!(text(&["-F", "tid,time", "--tid", tid], "forks.data").lines().collect::<Vec<_>>(), of_tid);
+    assert_eq!(text(&["--pid", "1"], "forks.data"), "");
+    assert_eq!(text(&["--comms", "nobody"], "forks.data"), "");
+    let times: Vec<&str> = all.split_whitespace().filter_map(|word| word.strip_suffix(':')).collect();
+    let (from, to) = (times[10], times[20]);
+    let span = text(&["-F", "tid,time", "--time", &format!("{from},{to}")], "forks.data");
+    // times are cut to microseconds, so the last one may lie behind the end
+    assert!(matches!(span.lines().count(), 10 | 11), "{span}");
+    for wrong in
+        [&["-F", "nothing"][..], &["--time", "soon"], &["--cpu", "x"], &["-F", "cpu"], &["--pid", "x"]]
+    {
+        let outcome = script(wrong, "plain.data");
+        assert_eq!(outcome.code, Some(2), "{wrong:?}: {}", outcome.stderr);
+        assert!(outcome.stdout.is_empty(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut c = Command::new("sh");
+    c.arg("-c").arg("\"$0\" script -i \"$1\" | head -n 1; exit ${PIPESTATUS:-0}");
+    let outcome = run(c.arg(env!("CARGO_BIN_EXE_repipe")).arg(fixture("z.data")));
+    assert_eq!((outcome.stderr.as_str(), outcome.stdout.iter().filter(|&&b| b == b'\n').count()), ("", 1));
+}
+
+#[test]
+fn hostile_files_end_in_order() {
+    for path in places::hostile() {
+        let mut c = repipe();
+        c.args(["script", "-i"]).arg(&path);
+        let outcome = run_limited("-d 131072", &c, &[]);
+        let name = places::name(&path);
+        assert!(matches!(outcome.code, Some(0..=2)), "{name}: {:?} {}", outcome.code, outcome.stderr);
+        assert!(!outcome.stderr.contains("panicked"), "{name}: {}", outcome.stderr);
+        assert!(outcome.took < Duration::from_secs(20), "{name}: {:?}", outcome.took);
+    }
+}
+
+/// What a perf prints; `None` if it can't read the file.
+fn of_perf(perf: &Path, options: &[&str], input: &Path) -> Option<String> {
+    let mut c = Command::new(perf);
+    let outcome = run(c.args(["script", "--no-inline"]).args(options).arg("-i").arg(input));
+    outcome.ok().then(|| String::from_utf8_lossy(&outcome.stdout).into_owned())
+}
+
+fn ours(options: &[&str], input: &Path) -> String {
+    let outcome = run(repipe().args(["script", "--no-inline"]).args(options).arg("-i").arg(input));
+    String::from_utf8_lossy(&outcome.expect_ok("repipe script").stdout).into_owned()
+}
+
+#[track_caller]
+fn same_lines(what: &str, ours: &str, perfs: &str) {
+    if ours == perfs {
+        return;
+    }
+    let differs = ours.lines().zip(perfs.lines()).position(|(a, b)| a != b);
+    let at = differs.unwrap_or_else(|| ours.lines().count().min(perfs.lines().count()));
+    panic!(
+        "{what}: line {} differs\nperf:   {:?}\nrepipe: {:?}",
+        at + 1,
+        perfs.lines().nth(at),
+        ours.lines().nth(at)
+    );
+}
+
+/// perf from 6.8 on: before, offsets of threads that ended and of modules were other ones.
+fn recent_perf() -> Option<PathBuf> {
+    let perf = places::perf()?;
+    let said = run(Command::new(&perf).arg("version")).stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let version = said.split_whitespace().nth(2)?;
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let recent = (parts.next()?, parts.next()?) >= (6, 8);
+    if !recent {
+        eprintln!("LEFT OUT: perf {version} is older than 6.8");
+    }
+    recent.then_some(perf)
+}
+
+#[test]
+fn perf_prints_the_same_of_the_fixtures() {
+    let Some(perf) = recent_perf() else { return };
+    let root = symfs();
+    let at = ["--symfs", root.to_str().unwrap()];
+    for name in ["plain.data", "g.data", "dwarf.data", "pipe.data", "z.data", "forks.data"] {
+        let input = fixture(name);
+        same_lines(name, &ours(&at, &input), &of_perf(&perf, &at, &input).unwrap());
+    }
+    let g = fixture("g.data");
+    for options in [
+        &["-G"][..],
+        &["--ns"],
+        &["-F", "comm,pid,tid,time"],
+        &["-F", "ip"],
+        &["-F", "ip,sym,symoff"],
+        &["-F", "-period,-time"],
+        &["-F", "sw:comm,ip,sym,dso"],
+        &["-F", "comm,sym"],
+        &["--time", "10%/2"],
+        &["--time", "0%-10%,30%-40%"],
+        &["--time", "2495.4,2495.5"],
+        &["--comms", "work"],
+    ] {
+        let options: Vec<&str> = at.iter().chain(options).copied().collect();
+        // perf wants the times of first and last sample, which recordings without build-ids do not have
+        if let Some(perfs) = of_perf(&perf, &options, &g) {
+            same_lines(&format!("{options:?}"), &ours(&options, &g), &perfs);
+        }
+    }
+}
+
+#[test]
+fn perf_prints_the_same_of_the_corpus() {
+    let Some(perf) = recent_perf() else { return };
+    // Recordings of other machines: none of their files is here.
+    for name in [
+        "quipper-callgraph-3.8",
+        "quipper-forkexit-3.8",
+        "quipper-hw_and_sw-3.4",
+        "quipper-raw-3.4",
+        "quipper-systemwide.1-3.8",
+        "quipper-throttle-3.8",
+        "quipper-ctx_switch_namespaces-4.14",
+        "lpd-sleep.data",
+        "lpd-sleep.compressed.data",
+        "pdc-with-callchain.perf.data",
+        "llvm-lnt-fib-aarch64.perf_data",
+        "simpleperf-perf_with_add_counter.data",
+        "simpleperf-perf_g_fp.data",
+    ] {
+        let Some(input) = places::recording(name) else { return };
+        let Some(perfs) = of_perf(&perf, &[], &input) else { panic!("perf can't read {name}") };
+        same_lines(name, &ours(&[], &input), &perfs);
+    }
+}
+
+const C: &str = "
+#include <time.h>
+volatile int sink;
+__attribute__((noinline)) static void leaf(int n) { for (int i = 0; i < n; i++) sink += i; }
+__attribute__((noinline)) static void clock_of(int n) {
+  struct timespec t; for (int i = 0; i < n; i++) { clock_gettime(CLOCK_MONOTONIC, &t); sink += t.tv_nsec; } }
+__attribute__((noinline)) static void middle(int n) { leaf(n); clock_of(n / 40); sink++; }
+int main(void) { for (int i = 0; i < 60; i++) middle(2000000); return 0; }
+";
+
+#[test]
+fn perf_prints_the_same_of_programs_of_this_machine() {
+    let Some(perf) = recent_perf() else { return };
+    let dir = Dir::new();
+    let source = dir.file("p.c", C.as_bytes());
+    let builds: [(&str, &[&str]); 4] = [
+        ("pie", &["-O1", "-g"]),
+        ("no-pie", &["-O1", "-no-pie", "-fno-omit-frame-pointer"]),
+        ("static", &["-O1", "-static"]),
+        ("stripped", &["-O1", "-s"]),
+    ];
+    for (name, flags) in builds {
+        let program = dir.join(name);
+        let built = Command::new("cc").args(flags).arg("-o").args([&program, &source]).status();
+        if !built.is_ok_and(|status| status.success()) {
+            left_out(&format!("no C compiler for {name}"));
+            continue;
+        }
+        for (how, options) in [("flat", &[][..]), ("fp", &["-g"]), ("dwarf", &["--call-graph", "dwarf,2048"])]
+        {
+            let out = dir.join(format!("{name}.{how}"));
+            let mut c = Command::new(&perf);
+            c.args(["record", "-q", "-N", "-e", "cpu-clock:u", "-F", "999"]).args(options);
+            if !run(c.arg("-o").arg(&out).arg("--").arg(&program)).ok() {
+                return left_out("perf cannot record cpu-clock here");
+            }
+            let what = format!("{name} {how}");
+            let perfs = of_perf(&perf, &[], &out).unwrap();
+            assert!(perfs.lines().count() > 10, "{what}: {perfs}");
+            same_lines(&what, &ours(&[], &out), &perfs);
+            same_lines(&what, &ours(&["--eager-symbols"], &out), &perfs);
+        }
+    }
+}
