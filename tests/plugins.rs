@@ -1,5 +1,6 @@
 //! Plugins and dlfilters on `repipe inject`: what they see, what stays, and what becomes of those that misbehave.
 
+mod command;
 mod dlfilters;
 mod native;
 

@@ -34,6 +34,7 @@ struct Cli {
 enum Command {
     Inject(Box<inject::InjectArgs>),
     Info(info::InfoArgs),
+    Plugin(plugin::PluginCommand),
     Script(Box<script::ScriptArgs>),
 }
 
@@ -79,6 +80,7 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Command::Inject(args) => inject::run(args),
         Command::Info(args) => info::run(args),
+        Command::Plugin(args) => plugin::run(args),
         Command::Script(args) => script::run(args),
     }
 }

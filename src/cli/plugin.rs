@@ -1,4 +1,9 @@
-//! Options for plugins and dlfilters.
+//! `repipe plugin`, and the options for plugins and dlfilters.
+
+mod command;
+mod template;
+
+pub use command::{PluginCommand, run};
 
 use std::ffi::OsString;
 
