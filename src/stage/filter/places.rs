@@ -2,7 +2,7 @@
 //!
 //! Answers to questions of places are kept by address and version of the address space; where no question is of a
 //! symbol, all addresses of a page have the same answers, if a map covers it whole. Answers to questions of DSOs are
-//! kept by DSO besides.
+//! kept by DSO besides, and those to questions of symbols by address within the DSO, since many processes have it mapped.
 
 use std::sync::Arc;
 
@@ -59,6 +59,22 @@ struct Slot {
     answers: Answers,
 }
 
+impl Slot {
+    fn put(&mut self, at: u64, epoch: u64, question: u32, answer: bool) {
+        if (self.at, self.epoch) != (at, epoch) {
+            *self = Slot { at, epoch, answers: Answers::default() };
+        }
+        self.answers.set(question, answer);
+    }
+}
+
+/// Where an address of an address space is kept.
+#[inline]
+fn slot_of(at: u64, epoch: u64) -> usize {
+    let hash = (at ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (u64::BITS - SLOTS_BITS)) as usize
+}
+
 /// Whose addresses are looked up.
 #[derive(Clone, Copy)]
 pub struct Who {
@@ -112,6 +128,8 @@ type Asked = ((MachinePid, i32, i32), Option<Arc<[u8]>>);
 /// What is remembered.
 pub struct Places {
     slots: Box<[Slot]>,
+    /// By address in the DSO instead, with the DSO in the place of the address space.
+    in_dso: Box<[Slot]>,
     by_page: bool,
     dsos: Vec<Answers>,
     symbols: Symbols,
@@ -128,6 +146,7 @@ impl Places {
     pub fn new(load: LoadOptions, by_page: bool) -> Places {
         Places {
             slots: vec![Slot::default(); 1 << SLOTS_BITS].into(),
+            in_dso: vec![Slot::default(); if by_page { 0 } else { 1 << SLOTS_BITS }].into(),
             by_page,
             dsos: Vec::new(),
             symbols: Symbols::new(load),
@@ -156,6 +175,7 @@ impl Places {
     /// Forgets all answers.
     pub fn forget(&mut self) {
         self.slots.fill(Slot::default());
+        self.in_dso.fill(Slot::default());
         self.dsos.clear();
         self.forget_threads();
     }
@@ -221,8 +241,7 @@ impl Places {
             return false;
         }
         let at = if self.by_page { ip >> PAGE } else { ip };
-        let hash = (at ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let index = (hash >> (u64::BITS - SLOTS_BITS)) as usize;
+        let index = slot_of(at, epoch);
         match self.slots.get(index) {
             Some(slot) if (slot.at, slot.epoch) == (at, epoch) => {
                 if let Some(answer) = slot.answers.get(question.number) {
@@ -260,10 +279,7 @@ impl Places {
             && let Some(slot) = self.slots.get_mut(index)
         {
             let epoch = who.epoch(mode);
-            if (slot.at, slot.epoch) != (at, epoch) {
-                *slot = Slot { at, epoch, answers: Answers::default() };
-            }
-            slot.answers.set(question.number, answer);
+            slot.put(at, epoch, question.number, answer);
         }
         answer
     }
@@ -272,9 +288,21 @@ impl Places {
         let dso = map.dso();
         let names = question.names;
         if question.of == Place::Symbol {
+            // A DSO's number is never 0 here, as an address space's version never is.
+            let (at, owner) = (map.map_ip(ip), u64::from(dso.id().0) + 1);
+            let index = slot_of(at, owner);
+            let known = self.in_dso.get(index).filter(|slot| (slot.at, slot.epoch) == (at, owner));
+            if let Some(answer) = known.and_then(|slot| slot.answers.get(question.number)) {
+                return answer;
+            }
             let machine = session.machines().get(who.machine);
             let reference = machine.and_then(|machine| machine.reference_symbol());
-            return self.symbols.find(map, ip, reference, |named| names.has(named.name)).unwrap_or(false);
+            let named = self.symbols.find(map, ip, reference, |named| names.has(named.name));
+            let answer = named.unwrap_or(false);
+            if let Some(slot) = self.in_dso.get_mut(index) {
+                slot.put(at, owner, question.number, answer);
+            }
+            return answer;
         }
         let index = dso.id().0 as usize;
         if self.dsos.len() <= index {
