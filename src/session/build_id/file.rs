@@ -34,8 +34,10 @@ pub struct FileIdentity {
     pub device: (u32, u32),
     /// Inode number.
     pub inode: u64,
-    /// The later of its last write and, where the file system knows it, its creation.
+    /// When it was last written.
     pub written: Duration,
+    /// When it was created; zero where the file system does not know.
+    pub born: Duration,
 }
 
 impl FileIdentity {
@@ -47,19 +49,20 @@ impl FileIdentity {
         };
         match rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME) {
             Ok(stat) => {
-                let mut written = time(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
-                if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME) {
-                    written = written.max(time(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
-                }
+                let written = time(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
+                let born = match StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME) {
+                    true => time(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec),
+                    false => Duration::ZERO,
+                };
                 let device = (stat.stx_dev_major, stat.stx_dev_minor);
-                Ok((stat.stx_mode.into(), FileIdentity { device, inode: stat.stx_ino, written }))
+                Ok((stat.stx_mode.into(), FileIdentity { device, inode: stat.stx_ino, written, born }))
             }
             // Sandboxes that do not know the call.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let stat = rustix::fs::fstat(fd)?;
                 let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
                 let written = time(stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or_default());
-                Ok((stat.st_mode, FileIdentity { device, inode: stat.st_ino, written }))
+                Ok((stat.st_mode, FileIdentity { device, inode: stat.st_ino, written, born: Duration::ZERO }))
             }
             Err(e) => Err(e),
         }

@@ -142,22 +142,35 @@ fn on_another_machine_only_an_inode_tells_a_file() {
 }
 
 #[test]
-fn a_file_written_after_the_recording_is_not_the_one_recorded() {
+fn a_file_made_after_the_recording_is_not_the_one_recorded() {
     let place = Place::new();
-    let at = |recorded_at, force| {
+    let at = |recorded_at, force, key: &DsoKey| {
         let options = ResolverOptions { recorded_at: Some(recorded_at), force, ..place.options() };
-        Resolver::new(options).unwrap().resolve(&place.key())
+        Resolver::new(options).unwrap().resolve(key)
     };
     let (hour, now) = (Duration::from_secs(3600), SystemTime::now());
-    assert_eq!(at(now + hour, false), found(1, IdSource::File));
-    assert_eq!(at(now - hour, false), Err(MissReason::NewerThanRecording));
-    assert_eq!(at(now - hour, true), found(1, IdSource::File));
-    // born after the recording, though its time says otherwise
+    let untold = DsoKey { inode: 0, ..place.key() };
+    assert_eq!(at(now + hour, false, &place.key()), found(1, IdSource::File));
+    assert_eq!(at(now - hour, false, &untold), Err(MissReason::NewerThanRecording));
+    assert_eq!(at(now - hour, true, &untold), found(1, IdSource::File));
+    // born after the recording, though its inode and its time say otherwise
     let file = fs::File::options().write(true).open(place.path("x.so")).unwrap();
     file.set_modified(now - 2 * hour).unwrap();
     if fs::metadata(place.path("x.so")).unwrap().created().is_ok() {
-        assert_eq!(at(now - hour, false), Err(MissReason::NewerThanRecording));
+        assert_eq!(at(now - hour, false, &place.key()), Err(MissReason::NewerThanRecording));
     }
+}
+
+#[test]
+fn a_file_that_was_written_over_keeps_its_inode_and_so_its_trust() {
+    let place = Place::new();
+    let born = fs::metadata(place.path("x.so")).unwrap().created();
+    let Ok(born) = born else { return eprintln!("skipped: the file system knows no creation times") };
+    let file = fs::File::options().write(true).open(place.path("x.so")).unwrap();
+    file.set_modified(born + Duration::from_secs(7200)).unwrap();
+    let recorded_at = Some(born + Duration::from_secs(3600));
+    let resolver = Resolver::new(ResolverOptions { recorded_at, ..place.options() }).unwrap();
+    assert_eq!(resolver.resolve(&place.key()), found(1, IdSource::File));
 }
 
 #[test]

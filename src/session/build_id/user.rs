@@ -76,7 +76,7 @@ impl UserFiles {
         let here = DsoFile::open(&key.name);
         let matched = here.as_ref().ok().map(|file| compare(key, file));
         if let (Ok(file), Some(Match::Certain)) = (&here, matched) {
-            return self.accept(file, IdSource::File);
+            return self.accept(file, IdSource::File, Match::Certain);
         }
         let view = if host == SameHost::No { View::Unknown } else { self.namespaces.view(key) };
         if let View::Foreign(Some(root)) = &view
@@ -90,7 +90,7 @@ impl UserFiles {
                 Match::Differs(_) => false,
             };
             if told || self.force {
-                return self.accept(&file, IdSource::ProcessRoot);
+                return self.accept(&file, IdSource::ProcessRoot, matched);
             }
         }
         let file = here.map_err(|reason| match key.undeleted_name() {
@@ -106,14 +106,19 @@ impl UserFiles {
             Some(Match::Untold) if host == SameHost::No => return Err(MissReason::OtherMachine),
             _ => {}
         }
-        self.accept(&file, IdSource::File)
+        self.accept(&file, IdSource::File, matched.unwrap_or(Match::Untold))
     }
 
-    fn accept(&self, file: &DsoFile, source: IdSource) -> Resolution {
-        // The inode may be the recorded one and still hold another file: its number was used again, or it
-        // was written over.
+    fn accept(&self, file: &DsoFile, source: IdSource, matched: Match) -> Resolution {
+        // The number of the inode may have been used again for a file that was made since. Where the record has no
+        // inode, a file that was merely written since may be another as well.
         let then = self.recorded_at.and_then(|then| then.duration_since(SystemTime::UNIX_EPOCH).ok());
-        if !self.force && then.is_some_and(|then| file.identity().written > then) {
+        let identity = file.identity();
+        let made = match matched {
+            Match::Untold => identity.born.max(identity.written),
+            _ => identity.born,
+        };
+        if !self.force && then.is_some_and(|then| made > then) {
             return Err(MissReason::NewerThanRecording);
         }
         Ok(Found { id: file.build_id()?, source })
