@@ -424,7 +424,6 @@ proptest! {
             let size = bytes.len() as u64;
             let mut cx = Context {
                 evlist: &evlist, session: &mut session, edits: &mut edits, out: &mut out, pos: 0, size,
-                since: 0,
             };
             let verdict = filter.record(record, &mut cx).unwrap();
             let Some(facts) = facts(event, &mut state) else {
