@@ -202,14 +202,8 @@ impl OrderedEvents {
         self.runs.iter().filter_map(|r| self.entries.get(r.next)).map(|e| e.1).min()
     }
 
-    /// Delivers all records up to and including `limit` ns. With each goes a time, ns, after which all records lie that
-    /// are still to come, but for late ones; of the record at hand too, unless it is the one that the time is of.
-    pub fn flush(
-        &mut self,
-        limit: u64,
-        deliver: &mut impl FnMut(Record<'_>, u64) -> Result<()>,
-    ) -> Result<()> {
-        let mut since = self.flushed;
+    /// Delivers all records up to and including `limit` ns.
+    pub fn flush(&mut self, limit: u64, deliver: &mut impl FnMut(Record<'_>) -> Result<()>) -> Result<()> {
         self.flushed = self.flushed.max(limit.min(self.latest));
         let mut barriers = Vec::new();
         self.barriers.retain(|&b| {
@@ -233,16 +227,13 @@ impl OrderedEvents {
             // The record at the head is due. After it the run may go on: strictly up to the next run's head, else
             // up to the next side-band record, since samples between two of those commute.
             let next = if self.strict {
-                since = key.0;
                 heap.pop();
                 heap.peek().map(|Reverse((key, _))| *key)
             } else {
-                while let Some(barrier) = barriers.next_if(|&b| b <= key) {
-                    since = since.max(barrier.0);
-                }
+                while barriers.next_if(|&b| b <= key).is_some() {}
                 barriers.peek().copied()
             };
-            advance(run, entries, next.unwrap_or(end).min(end), self.order, since, deliver)?;
+            advance(run, entries, next.unwrap_or(end).min(end), self.order, deliver)?;
             match (head(run), self.strict) {
                 (Some(key), true) => heap.push(Reverse((key, index))),
                 (None, true) => {}
@@ -288,12 +279,10 @@ fn advance(
     entries: &[Entry],
     bound: Entry,
     order: ByteOrder,
-    since: u64,
-    deliver: &mut impl FnMut(Record<'_>, u64) -> Result<()>,
+    deliver: &mut impl FnMut(Record<'_>) -> Result<()>,
 ) -> Result<()> {
-    let block = run.block.clone();
-    let bytes: &[u8] = &block;
-    let base = block.base();
+    let bytes: &[u8] = &run.block;
+    let base = run.block.base();
     let waiting = entries.get(run.next..run.end).unwrap_or_default();
     for (i, &entry) in waiting.iter().enumerate() {
         if i > 0 && entry >= bound {
@@ -302,7 +291,7 @@ fn advance(
         run.next += 1;
         let rest = bytes.get((entry.1 - base) as usize..).unwrap_or_default();
         let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
-        deliver(Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 }, since)?;
+        deliver(Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 })?;
     }
     Ok(())
 }
@@ -361,7 +350,7 @@ mod tests {
         let mut out = Vec::new();
         for &limit in limits {
             queue
-                .flush(limit, &mut |record, _| {
+                .flush(limit, &mut |record| {
                     out.push(record.order.u64(record.body(), 0).unwrap() as usize);
                     Ok(())
                 })

@@ -53,7 +53,6 @@ impl<'a> Chain<'a> {
                 out: &mut self.counts,
                 pos: record.pos,
                 size: record.bytes.len() as u64,
-                since: cx.since,
             };
             let verdict = stage.record(record, &mut inner)?;
             if self.scratch.pending() != 0 {
@@ -197,7 +196,6 @@ mod tests {
             out: &mut out,
             pos: 100,
             size: bytes.len() as u64,
-            since: 0,
         };
         let verdict = Chain::new(stages).record(record, &mut cx).unwrap();
         let mut left = Vec::new();

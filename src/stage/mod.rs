@@ -54,8 +54,6 @@ pub struct Context<'a> {
     out: &'a mut Counts,
     pos: u64,
     size: u64,
-    /// A time, ns, after which all records lie that are still to come; 0 in file order.
-    since: u64,
 }
 
 impl Context<'_> {

@@ -376,7 +376,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     fn visit(&mut self, record: Record<'_>) -> Result<()> {
         let apply = self.queue.is_some();
         let session = &mut self.session;
-        visit(&mut self.stage, session, apply, &self.evlist, &mut self.edits, &mut self.done, record, 0)
+        visit(&mut self.stage, session, apply, &self.evlist, &mut self.edits, &mut self.done, record)
     }
 
     /// A record of perf's own; how many bytes of the block it takes with its payload.
@@ -466,8 +466,8 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let (stage, evlist, edits, done) = (&mut self.stage, &self.evlist, &mut self.edits, &mut self.done);
         let (window, session) = (&self.window, &mut self.session);
-        queue.flush(limit, &mut |record, since| {
-            visit(stage, session, true, evlist, edits, done, record, since).map_err(|e| {
+        queue.flush(limit, &mut |record| {
+            visit(stage, session, true, evlist, edits, done, record).map_err(|e| {
                 let block = window.iter().find(|b| (b.base()..b.end()).contains(&record.pos));
                 match block {
                     Some(block) => block.locate(e.in_record(record.ty()).at(record.pos)),
@@ -534,7 +534,6 @@ impl<'a, S: Sink> Pipeline<'a, S> {
 }
 
 #[inline]
-#[allow(clippy::too_many_arguments, reason = "parts of the pipeline, borrowed apart from its queue")]
 fn visit(
     stage: &mut Option<&mut dyn Stage>,
     session: &mut Session,
@@ -543,7 +542,6 @@ fn visit(
     edits: &mut Edits,
     done: &mut Finished,
     record: Record<'_>,
-    since: u64,
 ) -> Result<()> {
     let ty = record.ty();
     let Some(stage) = stage else {
@@ -558,7 +556,7 @@ fn visit(
     };
     let seen = seen.and_then(|()| {
         let out = &mut done.records_out;
-        stage.record(record, &mut Context { evlist, session, edits, out, pos: record.pos, size, since })
+        stage.record(record, &mut Context { evlist, session, edits, out, pos: record.pos, size })
     });
     let verdict = match seen {
         Err(e) if done.tolerant && matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) => {

@@ -74,7 +74,7 @@ impl Hits {
     }
 
     /// One address of a cpumode.
-    #[inline(always)]
+    #[inline]
     fn address(&mut self, view: &mut View<'_>, epochs: Epochs, mode: CpuMode, ip: u64, per_map: bool) {
         let epoch = match mode {
             CpuMode::Kernel => {
@@ -303,7 +303,7 @@ impl BuildIds {
         let found = std::mem::take(&mut self.hits.found);
         for hit in found {
             match self.style {
-                Style::Mmap2BuildIds => self.put_map(&hit, pid, tail.to_vec(), trailer.time, record, cx),
+                Style::Mmap2BuildIds => self.put_map(&hit, pid, tail, record, cx),
                 _ => self.announce(hit.map.dso(), record, cx),
             }
         }
@@ -316,8 +316,8 @@ impl BuildIds {
         for hit in &found {
             match self.style {
                 Style::Mmap2BuildIds => {
-                    let (pid, trailer, time) = super::maps::trailer_of_sample(record, layout, cx.evlist);
-                    self.put_map(hit, pid, trailer, time, record, cx);
+                    let (pid, trailer) = super::maps::trailer_of_sample(record, layout, cx.evlist);
+                    self.put_map(hit, pid, &trailer, record, cx);
                 }
                 _ => self.announce(hit.map.dso(), record, cx),
             }

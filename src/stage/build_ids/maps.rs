@@ -58,18 +58,10 @@ impl BuildIds {
         &mut self,
         hit: &Hit,
         pid: i32,
-        mut trailer: Vec<u8>,
-        time: Option<usize>,
+        trailer: &[u8],
         record: Record<'_>,
         cx: &mut Context<'_>,
     ) {
-        let order = record.order;
-        if let Some(at) = time
-            && let Some(of_sample) = order.u64(&trailer, at)
-        {
-            // Samples come run by run: one that comes later may be earlier, and must find the map all the same.
-            order.set_u64(&mut trailer, at, of_sample.min(cx.since.saturating_add(1)));
-        }
         let dso = hit.map.dso();
         let id = self.ids.of(dso, cx.session);
         let file = match (&id, dso.file_id()) {
@@ -118,22 +110,22 @@ impl BuildIds {
             DsoKind::User | DsoKind::Vdso | DsoKind::Anon => {}
         }
         cx.insert_before(|out, counts| {
-            if mmap.encode_mmap2(out, order, &trailer).is_some() {
+            if mmap.encode_mmap2(out, record.order, trailer).is_some() {
                 counts.add(RecordType::MMAP2);
             }
         });
     }
 }
 
-/// The sample's process, a trailer that says of a record what the sample says of itself, and where its time is.
+/// The sample's process, and a trailer that says of a record what the sample says of itself.
 pub(super) fn trailer_of_sample(
     record: Record<'_>,
     layout: &SampleLayout,
     evlist: &Evlist,
-) -> (i32, Vec<u8>, Option<usize>) {
+) -> (i32, Vec<u8>) {
     let order = record.order;
     let pid = layout.tid.and_then(|at| order.u32(record.bytes, at)).map_or(-1, u32::cast_signed);
-    let Some(evsel) = evlist.evsel_of_sample(record.bytes) else { return (pid, Vec::new(), None) };
+    let Some(evsel) = evlist.evsel_of_sample(record.bytes) else { return (pid, Vec::new()) };
     let trailer = &evsel.trailer;
     let mut out = vec![0; trailer.size];
     let mut copy = |to: Option<usize>, from: Option<usize>| {
@@ -149,5 +141,5 @@ pub(super) fn trailer_of_sample(
     copy(trailer.stream_id, layout.stream_id);
     copy(trailer.cpu, layout.cpu);
     copy(trailer.identifier, layout.id);
-    (pid, out, trailer.time)
+    (pid, out)
 }

@@ -151,7 +151,9 @@ fn is_32_bit_vdso(dso: &Dso, start: u64) -> bool {
 impl Stage for BuildIds {
     fn order(&self) -> Order {
         match self.style {
-            Style::BuildIds | Style::Mmap2BuildIds => Order::SideBand,
+            Style::BuildIds => Order::SideBand,
+            // A map is given before its first hit by time, not by place: another CPU's earlier sample may stand later.
+            Style::Mmap2BuildIds => Order::Time,
             Style::BuildIdAll | Style::Mmap2BuildIdAll => Order::File,
         }
     }
