@@ -24,6 +24,18 @@ enum Kernel {
     Done { kernel: Option<Arc<DsoSymbols>>, modules: FxHashMap<Box<[u8]>, Arc<DsoSymbols>> },
 }
 
+impl Kernel {
+    /// Whether a table is held here as well.
+    fn has(&self, table: &Arc<DsoSymbols>) -> bool {
+        match self {
+            Kernel::Done { kernel, modules } => {
+                kernel.iter().chain(modules.values()).any(|own| Arc::ptr_eq(own, table))
+            }
+            _ => false,
+        }
+    }
+}
+
 enum Table {
     Unknown,
     Missing,
@@ -244,9 +256,12 @@ impl Symbols {
             if total <= most {
                 break;
             }
-            if let Some(table) = self.tables.get_mut(index) {
-                *table = Table::Unknown;
-                self.kernel = Kernel::Unknown;
+            if let Some(table) = self.tables.get_mut(index)
+                && let Table::Loaded { symbols, .. } = std::mem::replace(table, Table::Unknown)
+            {
+                if self.kernel.has(&symbols) {
+                    self.kernel = Kernel::Unknown;
+                }
                 total -= bytes;
             }
         }

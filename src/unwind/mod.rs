@@ -211,3 +211,75 @@ impl Unwinder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::bytes::ByteOrder;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// The return addresses of a stack without call frame information.
+    fn by_frame_pointer(e_machine: u16, mask: u64, regs: &[u64], stack: &[u64]) -> Vec<u64> {
+        let mut unwinder = Unwinder::new(e_machine).unwrap();
+        let (regs, stack) = (words(regs), words(stack));
+        let registers = Registers { mask, words: &regs, order: ByteOrder::Little };
+        let (mut walk, pc) = unwinder.begin(&registers, &stack).unwrap();
+        let mut frames = vec![pc];
+        while let Some(caller) = unwinder.step(&mut walk, None)
+            && frames.len() < MOST_FRAMES
+        {
+            frames.push(caller);
+        }
+        frames
+    }
+
+    #[test]
+    fn frame_pointers_lead_on_where_nothing_else_is_known() {
+        // Each frame: the frame pointer of before, the return address.
+        let stack = [0x2020, 0xa1, 0, 0, 0x2030, 0xa2, 0, 0xa3];
+        let x86 =
+            by_frame_pointer(machine::X86_64, 1 << 6 | 1 << 7 | 1 << 8, &[0x2000, 0x2000, 0xa0], &stack);
+        assert_eq!(x86, [0xa0, 0xa1, 0xa2, 0xa3]);
+        let mask = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
+        let signed = [0x2020, 0xa1 | 0xbeef << 48, 0, 0, 0x2030, 0xa2, 0, 0xa3];
+        let arm = by_frame_pointer(machine::AARCH64, mask, &[0x2000, 0xa1, 0x2000, 0xa0], &signed);
+        assert_eq!(arm.first(), Some(&0xa0));
+        assert!(arm.contains(&0xa1) && arm.contains(&0xa2), "{arm:x?}");
+    }
+
+    #[test]
+    fn stacks_that_lead_nowhere_end() {
+        let mask = 1 << 6 | 1 << 7 | 1 << 8;
+        // A frame pointer to itself, past the end, at the end of the address space, below the stack pointer.
+        for fp in [0x2000, 0x9000, u64::MAX - 7, 8, 0] {
+            let frames = by_frame_pointer(machine::X86_64, mask, &[fp, 0x2000, 0xa0], &[0x2000, 0xa1]);
+            assert!(frames.len() <= 2, "{fp:#x}: {frames:x?}");
+        }
+        assert!(Unwinder::new(machine::ARM).is_none());
+    }
+
+    #[test]
+    fn offsets_of_a_file_have_a_place() {
+        let segments = [(0x1000, 0x500, 0x10_0000), (0x3000, 0x100, 0x20_0000)];
+        let code = Code { segments: segments.into() };
+        assert_eq!(code.at(0x1010), Some(0x10_1010));
+        assert_eq!(code.at(0x30ff), Some(0x20_30ff));
+        assert_eq!((code.at(0x1500), code.at(0xfff)), (None, None));
+    }
+
+    #[test]
+    fn this_program_has_call_frame_information() {
+        let image = Image::open(&std::env::current_exe().unwrap()).unwrap();
+        let first = *image.segments.first().unwrap();
+        let mut unwinder = Unwinder::new(machine::X86_64).unwrap();
+        let code = unwinder.code(DsoId(3), || Some(image)).unwrap();
+        assert_eq!(code.at(first.offset), unwinder.code(DsoId(3), || None).unwrap().at(first.offset));
+        assert_eq!(unwinder.code(DsoId(4), || None), None);
+        unwinder.clear();
+        assert_eq!(unwinder.code(DsoId(3), || None), None);
+    }
+}
