@@ -144,8 +144,10 @@ pub fn run(options: &Options) -> Result<Summary> {
     let mut out = Out::new(target, order, options.compress)?;
     let mut stage = build_ids(options, &input)?;
     let mut filter = filter(options);
-    let mut times = plugins.any().then(Times::default);
-    head.filtered = filter.is_some() || times.is_some();
+    // One stage that drops samples notes the times of those that stay itself.
+    let alone = filter.is_none() && plugins.count() == 1;
+    let mut times = (plugins.count() > 0 && !alone).then(Times::default);
+    head.filtered = filter.is_some() || plugins.count() > 0;
     let mut stages: Vec<&mut dyn Stage> = Vec::new();
     stages.extend(plugins.early.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(plugins.native.iter_mut().map(|s| s as &mut dyn Stage));
@@ -168,6 +170,7 @@ pub fn run(options: &Options) -> Result<Summary> {
         None => false,
     };
     match (&times, &filter) {
+        _ if alone => set_sample_time(plugins.kept(), &mut head),
         (Some(times), _) => set_sample_time(times.range(), &mut head),
         (None, Some(filter)) => set_sample_time(filter.sample_time(), &mut head),
         (None, None) => {}
@@ -247,8 +250,15 @@ impl Plugins {
         Ok(())
     }
 
-    fn any(&self) -> bool {
-        !self.native.is_empty() || self.early.is_some() || self.late.is_some()
+    /// How many stages there are.
+    fn count(&self) -> usize {
+        self.native.len() + usize::from(self.early.is_some()) + usize::from(self.late.is_some())
+    }
+
+    /// Times of the first and last sample that the one stage let through.
+    fn kept(&self) -> Option<SampleTime> {
+        let filter = self.early.as_ref().or(self.late.as_ref()).map(DlFilterStage::kept);
+        filter.or_else(|| self.native.first().map(PluginStage::kept)).flatten()
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::{Context, Counts, FeatureEdits, Order, Stage, Verdict};
 use crate::abi::record::RecordType;
+use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::Record;
 use crate::event::type_and_size;
@@ -19,6 +20,7 @@ pub struct DlFilterStage {
     filter: Rc<RefCell<DlFilter>>,
     when: When,
     starts: bool,
+    kept: Times,
 }
 
 impl DlFilterStage {
@@ -27,10 +29,16 @@ impl DlFilterStage {
     pub fn of(filter: DlFilter) -> (Option<DlFilterStage>, Option<DlFilterStage>) {
         let (early, late) = (filter.asks(When::Early), filter.asks(When::Late));
         let filter = Rc::new(RefCell::new(filter));
-        let stage = |when, starts| DlFilterStage { filter: Rc::clone(&filter), when, starts };
+        let stage =
+            |when, starts| DlFilterStage { filter: Rc::clone(&filter), when, starts, kept: Times::default() };
         let early = (early || !late).then(|| stage(When::Early, true));
         let late = late.then(|| stage(When::Late, early.is_none()));
         (early, late)
+    }
+
+    /// Time of the first and of the last sample that it let through.
+    pub fn kept(&self) -> Option<SampleTime> {
+        self.kept.range()
     }
 }
 
@@ -49,34 +57,51 @@ impl Stage for DlFilterStage {
         if record.ty() != RecordType::SAMPLE {
             return Ok(Verdict::Keep);
         }
-        let keeps = self.filter.borrow_mut().keeps(self.when, record, cx.evlist, cx.session)?;
-        Ok(if keeps { Verdict::Keep } else { Verdict::Drop })
+        if !self.filter.borrow_mut().keeps(self.when, record, cx.evlist, cx.session)? {
+            return Ok(Verdict::Drop);
+        }
+        self.kept.note(record.time(cx.evlist));
+        Ok(Verdict::Keep)
     }
 }
 
 /// A plugin.
-pub struct PluginStage(Plugin);
+pub struct PluginStage {
+    plugin: Plugin,
+    kept: Times,
+}
 
 impl PluginStage {
     /// The stage of a plugin.
     pub fn new(plugin: Plugin) -> Self {
-        PluginStage(plugin)
+        PluginStage { plugin, kept: Times::default() }
     }
 
     /// Ends the plugin after the last record: feature sections that it has edited, and what it had to say.
     pub fn finish(&mut self, evlist: &Evlist, header: &Header) -> Result<(FeatureEdits, Vec<String>)> {
-        self.0.finish(evlist, header)?;
-        Ok((self.0.take_features(), self.0.take_log()))
+        self.plugin.finish(evlist, header)?;
+        Ok((self.plugin.take_features(), self.plugin.take_log()))
+    }
+
+    /// Time of the first and of the last sample that it let through.
+    pub fn kept(&self) -> Option<SampleTime> {
+        self.kept.range()
     }
 
     /// What the plugin says of itself.
     pub fn info(&self) -> &Info {
-        self.0.info()
+        self.plugin.info()
     }
 
     #[cold]
     fn put(&mut self, keep: bool, record: Record<'_>, cx: &mut Context<'_>) -> Verdict {
-        let given = self.0.given();
+        let given = self.plugin.given();
+        if keep {
+            self.kept.note_all(record.bytes, record.order, cx.evlist);
+        }
+        for bytes in [given.before, given.instead, given.after] {
+            self.kept.note_all(bytes, record.order, cx.evlist);
+        }
         let put = |bytes: &[u8], out: &mut Vec<u8>, counts: &mut Counts| {
             out.extend_from_slice(bytes);
             let mut rest = bytes;
@@ -100,28 +125,34 @@ impl PluginStage {
                 Verdict::Replaced
             }
         };
-        self.0.clear_given();
+        self.plugin.clear_given();
         verdict
     }
 }
 
 impl Stage for PluginStage {
     fn order(&self) -> Order {
-        if self.0.info().by_time { Order::Time } else { Order::File }
+        if self.plugin.info().by_time { Order::Time } else { Order::File }
     }
 
     fn begin(&mut self, header: &Header) -> Result<()> {
-        self.0.open(header)
+        self.plugin.open(header)
     }
 
     fn take_features(&mut self) -> FeatureEdits {
-        self.0.take_features()
+        self.plugin.take_features()
     }
 
     #[inline]
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        match self.0.record(record, record.ty(), cx.evlist, cx.session)? {
-            Outcome::Keep => Ok(Verdict::Keep),
+        let ty = record.ty();
+        match self.plugin.record(record, ty, cx.evlist, cx.session)? {
+            Outcome::Keep => {
+                if ty == RecordType::SAMPLE {
+                    self.kept.note(record.time(cx.evlist));
+                }
+                Ok(Verdict::Keep)
+            }
             Outcome::Drop => Ok(Verdict::Drop),
             Outcome::Given { keep } => Ok(self.put(keep, record, cx)),
         }
@@ -137,6 +168,23 @@ impl Times {
     pub fn range(&self) -> Option<SampleTime> {
         self.0.map(|(first, last)| SampleTime { first, last })
     }
+
+    #[inline]
+    fn note(&mut self, time: Option<u64>) {
+        let Some(time) = time else { return };
+        let (first, last) = self.0.unwrap_or((time, time));
+        self.0 = Some((first.min(time), last.max(time)));
+    }
+
+    /// Notes the samples among whole records.
+    fn note_all(&mut self, mut bytes: &[u8], order: ByteOrder, evlist: &Evlist) {
+        while let Some((ty, size)) = type_and_size(bytes, order).filter(|(_, size)| *size > 0) {
+            if let Some(one) = bytes.get(..size).filter(|_| ty == RecordType::SAMPLE) {
+                self.note(Record { bytes: one, order, pos: 0 }.time(evlist));
+            }
+            bytes = bytes.get(size..).unwrap_or_default();
+        }
+    }
 }
 
 impl Stage for Times {
@@ -150,11 +198,8 @@ impl Stage for Times {
 
     #[inline]
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        if record.ty() == RecordType::SAMPLE
-            && let Some(time) = record.time(cx.evlist)
-        {
-            let (first, last) = self.0.unwrap_or((time, time));
-            self.0 = Some((first.min(time), last.max(time)));
+        if record.ty() == RecordType::SAMPLE {
+            self.note(record.time(cx.evlist));
         }
         Ok(Verdict::Keep)
     }

@@ -4,7 +4,11 @@ use super::super::support::oracle;
 use super::super::support::recording::{Record, kind};
 use super::super::support::run::{Dir, repipe, run};
 use super::super::support::wire::Order;
+use super::native::rogue;
 use super::{build, fixture, inject};
+
+/// `HEADER_SAMPLE_TIME`.
+const SAMPLE_TIME: u32 = 21;
 
 fn samples(records: &[Record]) -> Vec<&Record> {
     records.iter().filter(|r| r.kind(Order::Little) == kind::SAMPLE).collect()
@@ -59,6 +63,18 @@ fn what_a_filter_drops_is_left_out_and_nothing_else() {
         };
         assert_eq!(samples(&after.records), expected, "{mode}");
         assert_eq!(others(&after.records), others(&before.records), "{mode}");
+        // SAMPLE_TIME tells of those that stayed, whether the filter stands alone or in a chain.
+        match (after.features.get(&SAMPLE_TIME), expected.first(), expected.last()) {
+            (Some(times), Some(first), Some(last)) => {
+                let has = |r: &Record, time: &[u8]| r.bytes.chunks(8).any(|word| word == time);
+                assert!(has(first, &times[..8]) && has(last, &times[8..]), "{mode}: {times:?}");
+            }
+            (times, _, _) => assert!(times.is_none() && expected.is_empty(), "{mode}"),
+        }
+        let alone = std::fs::read(&out).unwrap();
+        let keep = rogue(&dir, "keep.so", &[]) + ":do=keep";
+        inject(&input, &out, &[&args[..], &["--plugin", &keep]].concat()).expect_ok(mode);
+        assert!(std::fs::read(&out).unwrap() == alone, "{mode}: a plugin that keeps all changes something");
     }
 }
 

@@ -8,7 +8,8 @@ use super::super::support::run::{Dir, Outcome};
 use super::super::support::wire::Order;
 use super::{build, fixture, inject};
 
-fn rogue(dir: &Dir, name: &str, flags: &[&str]) -> String {
+/// The plugin that misbehaves as it is told.
+pub fn rogue(dir: &Dir, name: &str, flags: &[&str]) -> String {
     let include = format!("-I{}", super::root().join("plugins/abi/include").display());
     let flags: Vec<&str> = flags.iter().copied().chain([include.as_str()]).collect();
     build(dir, "rogue.c", name, &flags).to_str().unwrap().to_owned()

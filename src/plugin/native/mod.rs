@@ -211,7 +211,17 @@ impl Plugin {
         if !wanted {
             return Ok(Outcome::Keep);
         }
-        let mut told = abi::Record {
+        let index = match ty {
+            RecordType::SAMPLE => match self.event_of(record, evlist) {
+                Some(index) if self.info.events.is_empty() || self.wants_event(index, evlist) => Some(index),
+                _ => return Ok(Outcome::Keep),
+            },
+            _ => None,
+        };
+        // SAFETY: as in `ctx`.
+        let ctx = unsafe { self.ctx.as_mut() };
+        let told = &mut ctx.record;
+        *told = abi::Record {
             bytes: record.bytes.as_ptr(),
             len: record.bytes.len() as u32,
             ty: ty.0,
@@ -220,18 +230,11 @@ impl Plugin {
             cpumode: record.cpumode().bits() as u8,
             ..NO_RECORD
         };
-        if ty == RecordType::SAMPLE {
-            let Some(index) = self.event_of(record, evlist) else { return Ok(Outcome::Keep) };
-            if !self.info.events.is_empty() && !self.wants_event(index, evlist) {
-                return Ok(Outcome::Keep);
-            }
-            tell_sample(&mut told, record, evlist, index);
-        } else if ty.is_kernel() {
-            tell_trailer(&mut told, record, evlist);
+        match index {
+            Some(index) => tell_sample(told, record, evlist, index),
+            None if ty.is_kernel() => tell_trailer(told, record, evlist),
+            None => {}
         }
-        // SAFETY: as in `ctx`.
-        let ctx = unsafe { self.ctx.as_mut() };
-        ctx.record = told;
         ctx.bytes = record.bytes;
         ctx.session = session;
         ctx.evlist = evlist;
