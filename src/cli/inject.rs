@@ -48,7 +48,8 @@ pub struct InjectArgs {
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 
-    /// Read a recording that belongs to someone else, and trust files whose inode is not the recorded one
+    /// Read a recording that belongs to someone else, trust files whose inode is not the recorded one, and load plugins
+    /// that others may write
     #[arg(short, long)]
     force: bool,
 
