@@ -62,7 +62,7 @@ pub struct InjectArgs {
     buildid_dir: Option<PathBuf>,
 
     /// Write compressed records, at a zstd level from 1 to 22
-    #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true,
+    #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1,
           default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22))]
     compress: Option<i32>,
 
@@ -114,10 +114,15 @@ impl InjectArgs {
     }
 
     fn options(&self) -> Result<Options> {
+        let style = self.style()?;
+        if style.is_none() && self.known_build_ids.is_some() {
+            return Err(Error::usage("--known-build-ids has nothing to do without a way to place build-ids")
+                .hint("give one of -b, --buildid-all, -B, --mmap2-buildid-all"));
+        }
         Ok(Options {
             input: self.input.clone(),
             output: self.output.clone(),
-            style: self.style()?,
+            style,
             known_build_ids: self.known_build_ids.clone(),
             force: self.force,
             salvage: self.salvage,

@@ -129,6 +129,15 @@ fn open_directory(path: &Path) -> Result<Directory> {
     numbered.sort();
     others.sort();
     let map = |p: PathBuf| -> Result<Arc<Mapping>> {
+        // A pipe or device of that name would block, or have no end.
+        let is_file = std::fs::metadata(&p).map_err(|e| Error::io(e, "cannot stat", &p))?.is_file();
+        if !is_file {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a part of a directory recording that is no regular file",
+            )
+            .in_file(&p));
+        }
         let file = File::open(&p).map_err(|e| Error::io(e, "cannot open", &p))?;
         Ok(Arc::new(Mapping::new(file, p)?))
     };

@@ -134,7 +134,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     };
     let mut plugins = Plugins::load(options)?;
     let target = match options.output.as_os_str() == "-" {
-        true => Target::stdout()?,
+        true => Target::stdout(input.identity)?,
         false => Target::create(&options.output, input.identity)?,
     };
     let order = input.header.order;

@@ -1,6 +1,8 @@
 //! Where the output goes, and that it appears whole or not at all.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -23,6 +25,20 @@ pub fn remove_unfinished() {
     }
 }
 
+#[allow(clippy::unnecessary_cast, reason = "the width of st_dev differs between platforms")]
+fn is_input(stat: &rustix::fs::Stat, input: Option<Identity>) -> bool {
+    input.is_some_and(|i| (i.dev, i.ino) == (stat.st_dev as u64, stat.st_ino as u64))
+}
+
+fn the_input(path: &Path) -> Error {
+    Error::usage("the output is the input")
+        .in_file(path)
+        .hint("name another file with -o and rename it afterwards")
+}
+
+/// Longest part of the target's name in the temporary one, which must not be longer than a name may be.
+const PREFIX_MAX: usize = 200;
+
 /// An opened output.
 pub struct Target {
     file: File,
@@ -39,11 +55,15 @@ fn is(input: Option<Identity>, stat: &rustix::fs::Stat) -> bool {
 }
 
 impl Target {
-    /// Standard output, as a stream.
-    pub fn stdout() -> Result<Target> {
+    /// Standard output, as a stream; refused if it is the input.
+    pub fn stdout(input: Option<Identity>) -> Result<Target> {
         let fd = rustix::stdio::stdout()
             .try_clone_to_owned()
             .map_err(|e| Error::io(e, "cannot write standard output", "<stdout>"))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(e.into(), "cannot stat", "<stdout>"))?;
+        if is_input(&stat, input) {
+            return Err(the_input("<stdout>".as_ref()));
+        }
         Ok(Target { file: File::from(fd), name: PathBuf::from("<stdout>"), rename: None, stream: true })
     }
 
@@ -94,7 +114,8 @@ impl Target {
             _ => Path::new("."),
         };
         let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(path.file_name().unwrap_or_default());
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        prefix.push(OsStr::from_bytes(name.get(..name.len().min(PREFIX_MAX)).unwrap_or_default()));
         prefix.push(".");
         let temp = tempfile::Builder::new()
             .prefix(&prefix)

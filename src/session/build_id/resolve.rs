@@ -293,7 +293,8 @@ impl Resolver {
         {
             return Ok(Found { id, source: IdSource::Cache });
         }
-        if key.name_is_shared || self.files.namespaces.is_foreign(key) {
+        // By its path alone an image is of any file that ever stood there; the inode has just said that it is not this.
+        if key.inode != 0 || key.name_is_shared || self.files.namespaces.is_foreign(key) {
             return Err(reason);
         }
         let refused = match reason {

@@ -96,6 +96,9 @@ fn sources_are_asked_in_order() {
     assert_eq!(table.resolve(&key), found(7, IdSource::Table));
     assert_eq!(place.resolver().resolve(&key), found(1, IdSource::File));
     fs::remove_file(&path).unwrap();
+    // by its path alone a cached image is not known to be of the recorded inode
+    assert_eq!(place.resolver().resolve(&key), Err(MissReason::NoSuchFile));
+    key.inode = 0;
     assert_eq!(place.resolver().resolve(&key), found(6, IdSource::Cache));
     fs::remove_dir_all(place.path("cache")).unwrap();
     assert_eq!(place.resolver().resolve(&key), Err(MissReason::NoSuchFile));
@@ -220,24 +223,26 @@ fn the_cache_counts_only_where_it_leaves_no_doubt() {
     place.cached(&path, 2);
     assert_eq!(resolver.resolve(&replaced), Err(MissReason::InodeDiffers));
     fs::remove_file(&path).unwrap();
-    assert_eq!(resolver.resolve(&replaced), Err(MissReason::Ambiguous));
+    assert_eq!(resolver.resolve(&replaced), Err(MissReason::NoSuchFile));
+    let untold = DsoKey { inode: 0, ..replaced.clone() };
+    assert_eq!(resolver.resolve(&untold), Err(MissReason::Ambiguous));
     // one of them is a link to the very file
     let linked = place.cached(&path, 3);
     let inode = fs::metadata(linked).unwrap().ino();
     assert_eq!(resolver.resolve(&DsoKey { inode, ..replaced.clone() }), found(3, IdSource::Cache));
-    // it knows only another than the one that is there now
-    place.write("x.so", 1);
+    // it knows one, which need not be of the recorded inode either
     for n in [1, 3] {
         fs::remove_dir_all(place.path("cache").join(path.strip_prefix("/").unwrap()).join(id(n).to_string()))
             .unwrap();
     }
-    assert_eq!(resolver.resolve(&replaced), found(2, IdSource::Cache));
+    assert_eq!(resolver.resolve(&replaced), Err(MissReason::NoSuchFile));
+    assert_eq!(resolver.resolve(&untold), found(2, IdSource::Cache));
     // but two DSOs of the recording have the path
-    let shared = DsoKey { name_is_shared: true, ..replaced.clone() };
-    assert_eq!(resolver.resolve(&shared), Err(MissReason::InodeDiffers));
+    let shared = DsoKey { name_is_shared: true, ..untold.clone() };
+    assert_eq!(resolver.resolve(&shared), Err(MissReason::NoSuchFile));
     // or the process had other files altogether
-    let container = DsoKey { mount_namespace: Some(1), ..replaced };
-    assert_eq!(resolver.resolve(&container), Err(MissReason::InodeDiffers));
+    let container = DsoKey { mount_namespace: Some(1), ..untold };
+    assert_eq!(resolver.resolve(&container), Err(MissReason::NoSuchFile));
 }
 
 #[test]
