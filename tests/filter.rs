@@ -467,6 +467,10 @@ fn perf_script_chooses_the_same_samples_of_a_whole_system() {
         (["--dsos", "libc.so.6"], ["--dso", "libc.so.6"]),
         (["-S", "do_syscall_64"], ["--symbol", "do_syscall_64"]),
     ] {
+        // before 6.8, perf went on to call a thread by its name when it had ended
+        if theirs[0] == "--comms" && !super::script::is_recent(&perf) {
+            continue;
+        }
         let out = dir.join("out");
         inject(&ours, &input, &out).expect_ok(ours[1]);
         let (before, after) = (text(&theirs, &input), text(&[], &out));

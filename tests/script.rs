@@ -191,18 +191,21 @@ fn same_lines(what: &str, ours: &str, perfs: &str) {
     );
 }
 
-/// perf from 6.8 on: before, offsets of threads that ended and of modules were other ones.
-fn recent_perf() -> Option<PathBuf> {
-    let perf = places::perf()?;
-    let said = run(Command::new(&perf).arg("version")).stdout;
+/// Whether it is perf from 6.8 on: before, names of threads that ended and offsets of modules were other ones.
+pub fn is_recent(perf: &Path) -> bool {
+    let said = run(Command::new(perf).arg("version")).stdout;
     let said = String::from_utf8_lossy(&said).into_owned();
-    let version = said.split_whitespace().nth(2)?;
+    let version = said.split_whitespace().nth(2).unwrap_or_default();
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let recent = (parts.next()?, parts.next()?) >= (6, 8);
+    let recent = parts.next().zip(parts.next()).is_some_and(|version| version >= (6, 8));
     if !recent {
         eprintln!("LEFT OUT: perf {version} is older than 6.8");
     }
-    recent.then_some(perf)
+    recent
+}
+
+fn recent_perf() -> Option<PathBuf> {
+    places::perf().filter(|perf| is_recent(perf))
 }
 
 #[test]

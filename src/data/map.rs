@@ -46,8 +46,11 @@ impl Mapping {
         &self.file
     }
 
-    /// Bytes `offset..offset + size` if they are all in the file.
+    /// Bytes `offset..offset + size` if they are all in the file; no bytes are in it wherever they are said to be.
     pub fn section(&self, offset: u64, size: u64) -> Option<&[u8]> {
+        if size == 0 {
+            return Some(&[]);
+        }
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(size).ok()?)?;
         self.get(start..end)
@@ -135,5 +138,23 @@ impl Deref for Mapping {
 
     fn deref(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_section_is_within_the_file_or_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, b"abcdef").unwrap();
+        let map = Mapping::new(File::open(&path).unwrap(), path).unwrap();
+        assert_eq!(map.section(2, 3), Some(&b"cde"[..]));
+        assert_eq!(map.section(2, 5), None);
+        assert_eq!(map.section(u64::MAX, 2), None);
+        assert_eq!(map.section(1 << 40, 0), Some(&b""[..]));
     }
 }
