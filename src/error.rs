@@ -172,11 +172,6 @@ impl Error {
     pub fn record(&self) -> Option<RecordType> {
         self.0.record
     }
-
-    /// The underlying I/O error kind, if the cause is one.
-    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
-        self.0.source.as_ref()?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-    }
 }
 
 impl fmt::Display for Error {

@@ -135,11 +135,6 @@ impl OrderedEvents {
         }
     }
 
-    /// Whether all records come by time.
-    pub fn strict(&self) -> bool {
-        self.strict
-    }
-
     /// Records that came later than the flush that they belonged to.
     pub fn late(&self) -> u64 {
         self.late

@@ -4,7 +4,6 @@ mod generation;
 mod map;
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,8 +29,8 @@ pub enum Input {
 pub struct PipeInput {
     /// Name for messages.
     pub name: PathBuf,
-    /// The bytes.
-    pub reader: Box<dyn Read + Send>,
+    /// Its read end.
+    pub file: File,
 }
 
 /// A directory recording: `data` with header, attributes, features and its own records; `data.N` with records only.
@@ -82,7 +81,7 @@ pub fn open(path: &Path, force: bool) -> Result<(Input, Option<Identity>)> {
         let fd = rustix::stdio::stdin()
             .try_clone_to_owned()
             .map_err(|e| Error::io(e, "cannot read standard input", "<stdin>"))?;
-        return from_fd(fd, PathBuf::from("<stdin>"), true);
+        return from_fd(fd, PathBuf::from("<stdin>"));
     }
     let file = File::open(path).map_err(|e| Error::io(e, "cannot open", path))?;
     let stat = rustix::fs::fstat(&file).map_err(|e| Error::io(e.into(), "cannot stat", path))?;
@@ -98,10 +97,10 @@ pub fn open(path: &Path, force: bool) -> Result<(Input, Option<Identity>)> {
         let identity = Identity { mode: Identity::of(&of_data).mode, ..Identity::of(&stat) };
         return Ok((Input::Directory(directory), Some(identity)));
     }
-    from_fd(file.into(), path.to_path_buf(), force)
+    from_fd(file.into(), path.to_path_buf())
 }
 
-fn from_fd(fd: OwnedFd, name: PathBuf, _force: bool) -> Result<(Input, Option<Identity>)> {
+fn from_fd(fd: OwnedFd, name: PathBuf) -> Result<(Input, Option<Identity>)> {
     let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(e.into(), "cannot stat", &name))?;
     if FileType::from_raw_mode(stat.st_mode).is_file() {
         let at = rustix::fs::tell(fd.as_fd()).unwrap_or(0);
@@ -110,7 +109,7 @@ fn from_fd(fd: OwnedFd, name: PathBuf, _force: bool) -> Result<(Input, Option<Id
             return Ok((Input::File(Arc::new(mapping)), Some(Identity::of(&stat))));
         }
     }
-    Ok((Input::Pipe(PipeInput { name, reader: Box::new(File::from(fd)) }), None))
+    Ok((Input::Pipe(PipeInput { name, file: File::from(fd) }), None))
 }
 
 fn open_directory(path: &Path) -> Result<Directory> {

@@ -6,6 +6,8 @@ use crate::abi::misc;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
 use crate::error::Result;
+use crate::evlist::Attr;
+use crate::header::AttrEntry;
 
 /// Bytes of a HEADER_TRACING_DATA record as perf writes it: header and u32 size.
 const TRACING_DATA_FIXED: u64 = 12;
@@ -77,6 +79,12 @@ impl<'a> HeaderAttr<'a> {
                 Err(record.error(format!("attr size {size} does not fit the record's {} bytes", body.len())))
             }
         }
+    }
+
+    /// The attribute with its ids, in a recording of this byte order.
+    pub fn to_entry(self, order: ByteOrder) -> AttrEntry {
+        let ids = self.ids.chunks_exact(8).filter_map(|id| order.u64(id, 0)).collect();
+        AttrEntry { attr: Attr::new(self.attr, order), ids }
     }
 
     /// Appends the record. `None`, and nothing appended, if it would be larger than 65,528 bytes.

@@ -1,5 +1,6 @@
 //! Raw bytes from a pipe or a compressed part of a file, made into blocks on a thread of their own.
 
+use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -26,21 +27,20 @@ pub trait Feed: Send {
 
 /// A pipe.
 pub struct PipeFeed {
-    reader: Box<dyn Read + Send>,
+    file: File,
     name: Arc<PathBuf>,
 }
 
 impl PipeFeed {
     /// Reads on from where the pipe stands.
     pub fn new(pipe: PipeInput) -> Self {
-        PipeFeed { reader: pipe.reader, name: Arc::new(pipe.name) }
+        PipeFeed { file: pipe.file, name: Arc::new(pipe.name) }
     }
 
     /// Reads exactly `n` bytes, or as many as there are.
     pub fn read_first(&mut self, n: usize) -> Result<Vec<u8>> {
         let mut first = Vec::new();
-        self.reader
-            .by_ref()
+        (&self.file)
             .take(n as u64)
             .read_to_end(&mut first)
             .map_err(|e| Error::io(e, "cannot read", self.name.as_path()))?;
@@ -53,18 +53,13 @@ const READ_SIZE: usize = 256 << 10;
 
 impl Feed for PipeFeed {
     fn fill(&mut self, buf: &mut Vec<u8>) -> Result<usize> {
-        let start = buf.len();
         buf.try_reserve(READ_SIZE)
             .map_err(|e| Error::new(ErrorKind::OutOfMemory, "input buffer").because(e))?;
-        buf.resize(start + READ_SIZE, 0);
         loop {
-            match self.reader.read(buf.get_mut(start..).unwrap_or_default()) {
-                Ok(n) => {
-                    buf.truncate(start + n);
-                    return Ok(n);
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Error::io(e, "cannot read", self.name.as_path())),
+            match rustix::io::read(&self.file, rustix::buffer::spare_capacity(buf)) {
+                Ok(n) => return Ok(n),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::io(e.into(), "cannot read", self.name.as_path())),
             }
         }
     }

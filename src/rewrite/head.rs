@@ -12,9 +12,9 @@ use crate::abi::record::RecordType;
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, user};
-use crate::evlist::{Attr, Evlist};
+use crate::evlist::Evlist;
+use crate::header::Header;
 use crate::header::features::build_ids::{BuildIdEntry, BuildIdTable};
-use crate::header::{AttrEntry, Header};
 use crate::reader::{Form, Recording};
 use crate::stage::HeadRecords;
 use crate::writer::{FileLayout, LeftOut, compressed_feature, pipe_front, pipe_header};
@@ -146,12 +146,9 @@ impl HeadRecords for Head {
         }
         match record.ty() {
             RecordType::HEADER_ATTR => {
-                let parsed = user::HeaderAttr::parse(record)?;
-                let ids: Vec<u64> =
-                    parsed.ids.chunks_exact(8).filter_map(|b| record.order.u64(b, 0)).collect();
-                let attr = Attr::new(parsed.attr, record.order);
-                evlist.push(attr.clone(), ids.clone());
-                self.header.attrs.push(AttrEntry { attr, ids });
+                let entry = user::HeaderAttr::parse(record)?.to_entry(record.order);
+                evlist.push(entry.attr.clone(), entry.ids.clone());
+                self.header.attrs.push(entry);
                 Ok(!self.to_pipe)
             }
             RecordType::HEADER_FEATURE => self.head_feature(record),

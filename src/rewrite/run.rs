@@ -397,9 +397,9 @@ fn tell(done: &Finished, summary: &mut Summary) {
     }
     if done.forced_rounds > 0 {
         summary.warnings.push(format!(
-            "the recording has no round marks for long stretches: its window was closed {} times early; records \
-             that came later than that were processed late",
-            done.forced_rounds
+            "the recording has no round marks for long stretches: its window was closed {} times early, and \
+             {} records came later than that and were processed late",
+            done.forced_rounds, done.late
         ));
     }
 }

@@ -7,8 +7,8 @@ use crate::abi::feature::Feature;
 use crate::abi::record::RecordType;
 use crate::error::Result;
 use crate::event::{Record, user};
-use crate::evlist::{Attr, Evlist};
-use crate::header::{AttrEntry, Header};
+use crate::evlist::Evlist;
+use crate::header::Header;
 use crate::reader::Block;
 use crate::stage::HeadRecords;
 use crate::writer::Sink;
@@ -27,12 +27,9 @@ impl HeadRecords for Head {
         }
         match record.ty() {
             RecordType::HEADER_ATTR => {
-                let parsed = user::HeaderAttr::parse(record)?;
-                let ids: Vec<u64> =
-                    parsed.ids.chunks_exact(8).filter_map(|b| record.order.u64(b, 0)).collect();
-                let attr = Attr::new(parsed.attr, record.order);
-                evlist.push(attr.clone(), ids.clone());
-                self.header.attrs.push(AttrEntry { attr, ids });
+                let entry = user::HeaderAttr::parse(record)?.to_entry(record.order);
+                evlist.push(entry.attr.clone(), entry.ids.clone());
+                self.header.attrs.push(entry);
             }
             RecordType::HEADER_FEATURE => {
                 let (id, bytes) = user::parse_feature(record)?;

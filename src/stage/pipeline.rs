@@ -54,7 +54,7 @@ pub struct Finished {
     pub records_out: Counts,
     /// Offset in the output, and stated size, of each AUXTRACE record.
     pub auxtrace: Vec<(u64, u64)>,
-    /// Records whose payload was met.
+    /// Records that came later than the round that their time belongs to.
     pub late: u64,
     /// Rounds that had to be flushed without a mark.
     pub forced_rounds: u64,

@@ -79,9 +79,8 @@ impl Collector {
         match ty {
             RecordType::SAMPLE => self.sample(record),
             RecordType::HEADER_ATTR => {
-                let attr = user::HeaderAttr::parse(record)?;
-                let ids = attr.ids.chunks_exact(8).filter_map(|id| record.order.u64(id, 0)).collect();
-                self.evlist.push(Attr::new(attr.attr, record.order), ids);
+                let entry = user::HeaderAttr::parse(record)?.to_entry(record.order);
+                self.evlist.push(entry.attr, entry.ids);
                 self.samples.push(0);
             }
             RecordType::HEADER_FEATURE => self.feature(record)?,
