@@ -14,7 +14,7 @@
 //!
 //! The contract: a side-band record is delivered after every record of the window that sorts before it by
 //! (time, position) and before every one that sorts after it; samples between two side-band records come run by run.
-//! With [`OrderedEvents::strict`], everything comes by (time, position). Records without time keep their place in
+//! In a strict window, everything comes by (time, position). Records without time keep their place in
 //! their run. [`OrderedEvents::flush`] delivers what is not later than a limit; a record that comes later than its
 //! time's flush is delivered with the next one, and counted.
 
