@@ -134,9 +134,14 @@ fn fields_and_filters() {
     let span = text(&["-F", "tid,time", "--time", &format!("{from},{to}")], "forks.data");
     // times are cut to microseconds, so the last one may lie behind the end
     assert!(matches!(span.lines().count(), 10 | 11), "{span}");
-    for wrong in
-        [&["-F", "nothing"][..], &["--time", "soon"], &["--cpu", "x"], &["-F", "cpu"], &["--pid", "x"]]
-    {
+    for wrong in [
+        &["-F", "nothing"][..],
+        &["--time", "soon"],
+        &["--cpu", "x"],
+        &["--cpu", "0"],
+        &["-F", "cpu"],
+        &["--pid", "x"],
+    ] {
         let outcome = script(wrong, "plain.data");
         assert_eq!(outcome.code, Some(2), "{wrong:?}: {}", outcome.stderr);
         assert!(outcome.stdout.is_empty(), "{wrong:?}");

@@ -75,7 +75,7 @@ pub struct ScriptArgs {
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
 
-    /// perf's build-id cache [default: $PERF_BUILDID_DIR, else ~/.debug]
+    /// perf's build-id cache [default: .debug below --symfs, else $PERF_BUILDID_DIR, else ~/.debug]
     #[arg(long, value_name = "DIR")]
     buildid_dir: Option<PathBuf>,
 
@@ -156,10 +156,11 @@ impl ScriptArgs {
             ));
         }
         let given = |on: bool| if on { Demangle::Yes } else { Demangle::No };
-        let buildid_dir = self.buildid_dir.clone().or_else(|| {
-            let set = std::env::var_os("PERF_BUILDID_DIR").map(PathBuf::from);
-            set.or_else(|| LoadOptions::default().buildid_dir)
-        });
+        // As with perf, another root has a cache of its own.
+        let of_root = || self.symfs.as_ref().map(|root| root.join(".debug"));
+        let set = || std::env::var_os("PERF_BUILDID_DIR").map(PathBuf::from);
+        let buildid_dir = self.buildid_dir.clone().or_else(of_root).or_else(set);
+        let buildid_dir = buildid_dir.or_else(|| LoadOptions::default().buildid_dir);
         Ok(Options {
             input: self.input.clone(),
             force: self.force,

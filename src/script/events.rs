@@ -70,6 +70,24 @@ impl Events {
         Ok(Events { list, width, callchains })
     }
 
+    /// Errors if the first event of any type has no CPU in its samples, so that they can't be chosen by it.
+    pub fn require_cpu(&self, header: &Header) -> Result<()> {
+        let mut seen = Vec::new();
+        for (entry, event) in header.attrs.iter().zip(&self.list) {
+            let class = Class::of(entry.attr.event_type());
+            if !seen.contains(&class) {
+                seen.push(class);
+                if class != Class::Other && entry.attr.sample_type() & s::CPU == 0 {
+                    return Err(Error::usage(format!(
+                        "samples of {} have no CPU, so they can't be chosen by it",
+                        event.name
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether any event shows one of the fields.
     pub fn any(&self, field: Fields) -> bool {
         self.list.iter().any(|event| event.fields.has(field))

@@ -332,6 +332,9 @@ impl Stage for ScriptStage<'_> {
         self.resolver.symbols.begin(table.as_ref(), text(Feature::OSRELEASE));
         let options = self.options;
         let events = Events::new(header, options.fields.clone(), options.callchains, options.name)?;
+        if !self.filter.cpus.is_empty() {
+            events.require_cpu(header)?;
+        }
         self.resolver.set_wants_symbols(events.any(Fields::SYM));
         self.events = Shared::new(events);
         let has_stacks = header.attrs.iter().any(|a| a.attr.sample_type() & s::STACK_USER != 0);

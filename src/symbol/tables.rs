@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::kernel::{KernelReference, KernelSymbols, load_kernel_symbols};
 use super::{Addressing, DsoSymbols, LoadError, LoadOptions, SymbolSource};
 use crate::abi::build_id::BuildId;
+use crate::abi::misc::CpuMode;
 use crate::header::features::build_ids::BuildIdTable;
 use crate::session::machine::ReferenceSymbol;
 use crate::session::map::Extent;
@@ -58,8 +59,8 @@ pub struct Symbols {
     /// By id of the DSO.
     tables: Vec<Table>,
     kernel: Kernel,
-    /// Build-ids of the recording's table, by name of the DSO.
-    build_ids: FxHashMap<Box<[u8]>, BuildId>,
+    /// Build-ids of the recording's table, and whose DSOs it says they are, by name of the DSO.
+    build_ids: FxHashMap<Box<[u8]>, (BuildId, CpuMode)>,
     clock: u64,
     /// Whether the kernel's map has the range of its symbols.
     kernel_fits: bool,
@@ -82,7 +83,7 @@ impl Symbols {
     pub fn begin(&mut self, table: Option<&BuildIdTable<'_>>, release: Option<String>) {
         for entry in table.iter().flat_map(|table| &table.entries) {
             if let Some(id) = entry.build_id() {
-                self.build_ids.insert(entry.filename.into(), id);
+                self.build_ids.insert(entry.filename.into(), (id, entry.cpumode()));
             }
         }
         self.options.release = release;
@@ -95,13 +96,16 @@ impl Symbols {
 
     /// The build-id of a DSO, as the recording has it.
     pub fn build_id(&self, dso: &Dso) -> Option<BuildId> {
-        dso.build_id().or_else(|| self.build_ids.get(dso.name()).copied())
+        dso.build_id().or_else(|| self.build_ids.get(dso.name()).map(|&(id, _)| id))
     }
 
-    /// What `perf script` calls a DSO. A module whose path is in the recording's table of build-ids goes by the path, since
-    /// perf had it from there before it heard that it is a module; others go by the name in brackets.
+    /// What `perf script` calls a DSO. A module that the recording's table of build-ids has as one of the kernel's goes by
+    /// the path, since perf had it from there before it heard of the module; others go by the name in brackets.
     pub fn shown_name<'d>(&self, dso: &'d Dso) -> &'d [u8] {
-        if self.build_ids.contains_key(dso.name()) { dso.long_name() } else { dso.shown_name() }
+        match self.build_ids.get(dso.name()) {
+            Some((_, CpuMode::Kernel | CpuMode::GuestKernel)) => dso.long_name(),
+            _ => dso.shown_name(),
+        }
     }
 
     /// Begins to load the kernel's symbols on a thread, so that they are there when the first sample asks.
