@@ -59,7 +59,7 @@ fn objects_that_are_no_plugins_are_refused() {
     let dir = Dir::new();
     let out = dir.join("out");
     for (name, flags, says) in [
-        ("major.so", &["-DMAJOR=9"][..], "is built for version 9.0 of the plugin interface, this is 1.0"),
+        ("major.so", &["-DMAJOR=9"][..], "is built for version 9.0 of the plugin interface, this is 1.1"),
         ("symbol.so", &["-DSYMBOLLESS"], "has no symbol repipe_plugin"),
         ("null.so", &["-DNOTHING"], "gave no descriptor"),
         ("name.so", &["-DNAMELESS"], "has no name"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * repipe_plugin.h: the binary interface between repipe and its plugins, version 1.0.
+ * repipe_plugin.h: the binary interface between repipe and its plugins, version 1.1.
  *
  * A plugin is a shared object with one symbol, repipe_plugin(), which returns a descriptor. The host reads no more of a
  * structure than the size that it states, so structures grow at their end: a plugin built for another minor version
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 #define RPP_ABI_MAJOR 1
-#define RPP_ABI_MINOR 0
+#define RPP_ABI_MINOR 1
 
 /* rpp_plugin.order: in which order records come. */
 #define RPP_ORDER_FILE 0 /* any: as they stand in the recording, unless something else in the run needs another */
@@ -71,6 +71,11 @@ struct rpp_location {
 	uint32_t build_id_size;
 	uint8_t build_id[20];
 	uint32_t cpumode; /* whose maps it is in */
+	/* Since version 1.1: */
+	const char *dso_path; /* as perf's dso.long_name: of modules the file, of JITed code the file of its symbols */
+	const char *dso_short_name; /* as perf's dso.short_name */
+	uint32_t dso_id; /* the same for the same DSO in this run */
+	uint32_t reserved;
 };
 
 /* Fields of a sample. */
@@ -203,9 +208,10 @@ RPP_ASSERT(sizeof(struct rpp_record) == 80);
 RPP_ASSERT(offsetof(struct rpp_record, pos) == 16);
 RPP_ASSERT(offsetof(struct rpp_record, pid) == 56);
 RPP_ASSERT(offsetof(struct rpp_record, misc) == 72);
-RPP_ASSERT(sizeof(struct rpp_location) == 104);
+RPP_ASSERT(sizeof(struct rpp_location) == 128);
 RPP_ASSERT(offsetof(struct rpp_location, dso) == 40);
 RPP_ASSERT(offsetof(struct rpp_location, build_id) == 80);
+RPP_ASSERT(offsetof(struct rpp_location, dso_path) == 104);
 RPP_ASSERT(sizeof(struct rpp_field) == 16);
 RPP_ASSERT(sizeof(struct rpp_host) == 104);
 RPP_ASSERT(offsetof(struct rpp_host, fail) == 96);

@@ -8,7 +8,7 @@ use core::mem::offset_of;
 /// Another major version is another interface.
 pub const ABI_MAJOR: u32 = 1;
 /// Minor versions add at the end of structures.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = 1;
 
 /// Records come as they stand in the recording.
 pub const ORDER_FILE: u32 = 0;
@@ -124,6 +124,10 @@ pub struct Location {
     pub build_id_size: u32,
     pub build_id: [u8; 20],
     pub cpumode: u32,
+    pub dso_path: *const c_char,
+    pub dso_short_name: *const c_char,
+    pub dso_id: u32,
+    pub reserved: u32,
 }
 
 /// Where a field is.
@@ -241,9 +245,10 @@ const _: () = {
     assert!(offset_of!(Record, pos) == 16);
     assert!(offset_of!(Record, pid) == 56);
     assert!(offset_of!(Record, misc) == 72);
-    assert!(size_of::<Location>() == 104);
+    assert!(size_of::<Location>() == 128);
     assert!(offset_of!(Location, dso) == 40);
     assert!(offset_of!(Location, build_id) == 80);
+    assert!(offset_of!(Location, dso_path) == 104);
     assert!(size_of::<Field>() == 16);
     assert!(size_of::<Host>() == 104);
     assert!(offset_of!(Host, fail) == 96);

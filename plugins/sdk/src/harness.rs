@@ -315,7 +315,9 @@ unsafe extern "C" fn resolve(ctx: *mut c_void, _: u32, _: u32, address: u64, to:
     to.address = address;
     (to.map_start, to.map_end) = (0, u64::MAX);
     to.dso = state.dso.as_ptr();
+    (to.dso_path, to.dso_short_name, to.dso_id) = (to.dso, to.dso, 0);
     to.symbol = state.symbol.as_ref().map_or(null(), |symbol| symbol.as_ptr());
+    to.symbol_end = u64::MAX;
     0
 }
 

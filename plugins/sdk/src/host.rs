@@ -45,6 +45,52 @@ pub struct Location {
     pub symbol: Option<(Vec<u8>, u64)>,
 }
 
+/// Where an address lies, without a copy of any name: what [`Location`] has and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'h> {
+    /// The address within the DSO's file.
+    pub address: u64,
+    /// The same for the same DSO in this run; all ones with a host that does not tell.
+    pub dso_id: u32,
+    /// Name of the DSO as recorded.
+    pub dso: &'h [u8],
+    /// Its path: of modules the file, of JITed code the file of its symbols.
+    pub dso_path: &'h [u8],
+    /// Its short name: mostly the last part of its path, of modules the name in brackets.
+    pub dso_short_name: &'h [u8],
+    /// Build-id, if known.
+    pub build_id: BuildId,
+    /// The symbol, if there is one.
+    pub symbol: Option<Symbol<'h>>,
+}
+
+/// A symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'h> {
+    /// Name as shown.
+    pub name: &'h [u8],
+    /// First address within the DSO's file.
+    pub start: u64,
+    /// First address past it.
+    pub end: u64,
+    /// `STB_*`.
+    pub binding: u32,
+}
+
+/// A build-id of at most 20 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BuildId {
+    bytes: [u8; 20],
+    size: u32,
+}
+
+impl BuildId {
+    /// Its bytes; none if it is not known.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.size as usize).unwrap_or_default()
+    }
+}
+
 impl<'a> Host<'a> {
     /// # Safety
     /// `table` and `ctx` are what the host gave for the call at hand.
@@ -61,6 +107,39 @@ impl<'a> Host<'a> {
 
     /// Where an address of the record's thread lies; `None` without a map.
     pub fn resolve(&mut self, address: u64) -> Option<Location> {
+        let to = self.location(abi::OWN_CPUMODE, address)?;
+        let symbol = text(to.symbol).map(|name| (name.to_vec(), to.address.wrapping_sub(to.symbol_start)));
+        Some(Location {
+            address: to.address,
+            map_start: to.map_start,
+            map_end: to.map_end,
+            dso: text(to.dso).unwrap_or_default().to_vec(),
+            build_id: to.build_id.get(..to.build_id_size as usize).unwrap_or_default().to_vec(),
+            symbol,
+        })
+    }
+
+    /// The same, of the maps of a cpumode alone if one is given; names are not copied.
+    pub fn place(&mut self, cpumode: Option<u8>, address: u64) -> Option<Place<'_>> {
+        let to = self.location(cpumode.map_or(abi::OWN_CPUMODE, u32::from), address)?;
+        let dso = text(to.dso).unwrap_or_default();
+        Some(Place {
+            address: to.address,
+            dso_id: to.dso_id,
+            dso,
+            dso_path: text(to.dso_path).unwrap_or(dso),
+            dso_short_name: text(to.dso_short_name).unwrap_or(dso),
+            build_id: BuildId { bytes: to.build_id, size: to.build_id_size },
+            symbol: text(to.symbol).map(|name| Symbol {
+                name,
+                start: to.symbol_start,
+                end: to.symbol_end,
+                binding: to.symbol_binding,
+            }),
+        })
+    }
+
+    fn location(&mut self, cpumode: u32, address: u64) -> Option<abi::Location> {
         let mut to = abi::Location {
             size: size_of::<abi::Location>() as u32,
             found: 0,
@@ -76,21 +155,14 @@ impl<'a> Host<'a> {
             build_id_size: 0,
             build_id: [0; 20],
             cpumode: 0,
+            dso_path: null(),
+            dso_short_name: null(),
+            dso_id: u32::MAX,
+            reserved: 0,
         };
         // SAFETY: a function of the host's with its ctx, and a structure of the size it states.
-        let code = unsafe { (self.table.resolve)(self.ctx, 0, abi::OWN_CPUMODE, address, &raw mut to) };
-        if code != 0 || to.found == 0 {
-            return None;
-        }
-        let symbol = text(to.symbol).map(|name| (name.to_vec(), to.address.wrapping_sub(to.symbol_start)));
-        Some(Location {
-            address: to.address,
-            map_start: to.map_start,
-            map_end: to.map_end,
-            dso: text(to.dso).unwrap_or_default().to_vec(),
-            build_id: to.build_id.get(..to.build_id_size as usize).unwrap_or_default().to_vec(),
-            symbol,
-        })
+        let code = unsafe { (self.table.resolve)(self.ctx, 0, cpumode, address, &raw mut to) };
+        (code == 0 && to.found != 0).then_some(to)
     }
 
     /// Name of the record's thread.

@@ -46,7 +46,7 @@ use std::ffi::CStr;
 
 pub use args::Args;
 pub use entry::{Descriptor, descriptor};
-pub use host::{Field, Host, Location};
+pub use host::{BuildId, Field, Host, Location, Place, Symbol};
 pub use record::{Order, Record};
 pub use repipe_plugin_abi as abi;
 pub use repipe_plugin_abi::field;

@@ -181,10 +181,21 @@ impl Ctx {
             build_id_size: 0,
             build_id: [0; 20],
             cpumode: u32::from(place.mode.bits()),
+            dso_path: null(),
+            dso_short_name: null(),
+            dso_id: u32::MAX,
+            reserved: 0,
         };
         if let Some(map) = &place.map {
             (to.map_start, to.map_end, to.map_pgoff) = (map.start(), map.end(), map.pgoff());
-            to.dso = self.strings.pointer(map.dso().shown_name());
+            let dso = map.dso();
+            to.dso = self.strings.pointer(dso.shown_name());
+            to.dso_path = self.strings.pointer(dso.long_name());
+            to.dso_short_name = match dso.perf_map_pid() {
+                Some(pid) => self.strings.pointer(format!("[JIT] tid {pid}").as_bytes()),
+                None => self.strings.pointer(dso.short_name()),
+            };
+            to.dso_id = dso.id().0;
             if let Some(id) = self.resolver.borrow_mut().build_id(map.dso()) {
                 let bytes = id.as_bytes();
                 to.build_id_size = bytes.len().min(to.build_id.len()) as u32;
