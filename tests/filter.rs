@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::support::builder::{AttrSpec, Builder, Map, Sample, build_id};
+use super::support::lab::Perf;
 use super::support::oracle;
 use super::support::places::{self, left_out};
 use super::support::recording::{Recording, feature, kind, st};
@@ -442,7 +443,9 @@ fn perf_script_chooses_the_same_samples() {
 
 #[test]
 fn perf_script_chooses_the_same_samples_of_a_whole_system() {
-    let Some(perf) = places::perf() else { return };
+    let Some(perf) = Perf::here() else { return };
+    let recent = perf.is_recent_enough_for("names of threads that ended");
+    let perf = perf.path;
     let dir = Dir::new();
     let input: PathBuf = dir.join("in");
     let mut c = Command::new(&perf);
@@ -468,7 +471,7 @@ fn perf_script_chooses_the_same_samples_of_a_whole_system() {
         (["-S", "do_syscall_64"], ["--symbol", "do_syscall_64"]),
     ] {
         // before 6.8, perf went on to call a thread by its name when it had ended
-        if theirs[0] == "--comms" && !super::script::is_recent(&perf) {
+        if theirs[0] == "--comms" && !recent {
             continue;
         }
         let out = dir.join("out");

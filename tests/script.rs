@@ -1,11 +1,12 @@
 //! `repipe script`: what it prints of the fixtures, and that perf prints the same of them, of recordings made here, and
 //! of the corpus.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::support::places::{self, left_out};
+use super::support::lab::{Perf, ours, same_lines};
+use super::support::places;
 use super::support::run::{Dir, Outcome, repipe, run, run_limited, run_with};
 
 fn fixture(name: &str) -> PathBuf {
@@ -169,58 +170,14 @@ fn hostile_files_end_in_order() {
     }
 }
 
-/// What a perf prints; `None` if it can't read the file.
-fn of_perf(perf: &Path, options: &[&str], input: &Path) -> Option<String> {
-    let mut c = Command::new(perf);
-    let outcome = run(c.args(["script", "--no-inline"]).args(options).arg("-i").arg(input));
-    outcome.ok().then(|| String::from_utf8_lossy(&outcome.stdout).into_owned())
-}
-
-fn ours(options: &[&str], input: &Path) -> String {
-    let outcome = run(repipe().args(["script", "--no-inline"]).args(options).arg("-i").arg(input));
-    String::from_utf8_lossy(&outcome.expect_ok("repipe script").stdout).into_owned()
-}
-
-#[track_caller]
-fn same_lines(what: &str, ours: &str, perfs: &str) {
-    if ours == perfs {
-        return;
-    }
-    let differs = ours.lines().zip(perfs.lines()).position(|(a, b)| a != b);
-    let at = differs.unwrap_or_else(|| ours.lines().count().min(perfs.lines().count()));
-    panic!(
-        "{what}: line {} differs\nperf:   {:?}\nrepipe: {:?}",
-        at + 1,
-        perfs.lines().nth(at),
-        ours.lines().nth(at)
-    );
-}
-
-/// Whether it is perf from 6.8 on: before, names of threads that ended and offsets of modules were other ones.
-pub fn is_recent(perf: &Path) -> bool {
-    let said = run(Command::new(perf).arg("version")).stdout;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let version = said.split_whitespace().nth(2).unwrap_or_default();
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let recent = parts.next().zip(parts.next()).is_some_and(|version| version >= (6, 8));
-    if !recent {
-        eprintln!("LEFT OUT: perf {version} is older than 6.8");
-    }
-    recent
-}
-
-fn recent_perf() -> Option<PathBuf> {
-    places::perf().filter(|perf| is_recent(perf))
-}
-
 #[test]
 fn perf_prints_the_same_of_the_fixtures() {
-    let Some(perf) = recent_perf() else { return };
+    let Some(perf) = Perf::here().filter(|p| p.is_recent_enough_for("the fixtures")) else { return };
     let root = symfs();
     let at = ["--symfs", root.to_str().unwrap()];
     for name in ["plain.data", "g.data", "dwarf.data", "pipe.data", "z.data", "forks.data"] {
         let input = fixture(name);
-        same_lines(name, &ours(&at, &input), &of_perf(&perf, &at, &input).unwrap());
+        same_lines(name, &ours(&at, &input), &perf.script(&[], &at, &input).unwrap());
     }
     let g = fixture("g.data");
     for options in [
@@ -239,7 +196,7 @@ fn perf_prints_the_same_of_the_fixtures() {
     ] {
         let options: Vec<&str> = at.iter().chain(options).copied().collect();
         // perf wants the times of first and last sample, which recordings without build-ids do not have
-        if let Some(perfs) = of_perf(&perf, &options, &g) {
+        if let Some(perfs) = perf.script(&[], &options, &g) {
             same_lines(&format!("{options:?}"), &ours(&options, &g), &perfs);
         }
     }
@@ -247,7 +204,7 @@ fn perf_prints_the_same_of_the_fixtures() {
 
 #[test]
 fn perf_prints_the_same_of_the_corpus() {
-    let Some(perf) = recent_perf() else { return };
+    let Some(perf) = Perf::here().filter(|p| p.is_recent_enough_for("the corpus")) else { return };
     // Recordings of other machines: none of their files is here.
     for name in [
         "quipper-callgraph-3.8",
@@ -265,52 +222,7 @@ fn perf_prints_the_same_of_the_corpus() {
         "simpleperf-perf_g_fp.data",
     ] {
         let Some(input) = places::recording(name) else { return };
-        let Some(perfs) = of_perf(&perf, &[], &input) else { panic!("perf can't read {name}") };
+        let Some(perfs) = perf.script(&[], &[], &input) else { panic!("perf can't read {name}") };
         same_lines(name, &ours(&[], &input), &perfs);
-    }
-}
-
-const C: &str = "
-#include <time.h>
-volatile int sink;
-__attribute__((noinline)) static void leaf(int n) { for (int i = 0; i < n; i++) sink += i; }
-__attribute__((noinline)) static void clock_of(int n) {
-  struct timespec t; for (int i = 0; i < n; i++) { clock_gettime(CLOCK_MONOTONIC, &t); sink += t.tv_nsec; } }
-__attribute__((noinline)) static void middle(int n) { leaf(n); clock_of(n / 40); sink++; }
-int main(void) { for (int i = 0; i < 60; i++) middle(2000000); return 0; }
-";
-
-#[test]
-fn perf_prints_the_same_of_programs_of_this_machine() {
-    let Some(perf) = recent_perf() else { return };
-    let dir = Dir::new();
-    let source = dir.file("p.c", C.as_bytes());
-    let builds: [(&str, &[&str]); 4] = [
-        ("pie", &["-O1", "-g"]),
-        ("no-pie", &["-O1", "-no-pie", "-fno-omit-frame-pointer"]),
-        ("static", &["-O1", "-static"]),
-        ("stripped", &["-O1", "-s"]),
-    ];
-    for (name, flags) in builds {
-        let program = dir.join(name);
-        let built = Command::new("cc").args(flags).arg("-o").args([&program, &source]).status();
-        if !built.is_ok_and(|status| status.success()) {
-            left_out(&format!("no C compiler for {name}"));
-            continue;
-        }
-        for (how, options) in [("flat", &[][..]), ("fp", &["-g"]), ("dwarf", &["--call-graph", "dwarf,2048"])]
-        {
-            let out = dir.join(format!("{name}.{how}"));
-            let mut c = Command::new(&perf);
-            c.args(["record", "-q", "-N", "-e", "cpu-clock:u", "-F", "999"]).args(options);
-            if !run(c.arg("-o").arg(&out).arg("--").arg(&program)).ok() {
-                return left_out("perf cannot record cpu-clock here");
-            }
-            let what = format!("{name} {how}");
-            let perfs = of_perf(&perf, &[], &out).unwrap();
-            assert!(perfs.lines().count() > 10, "{what}: {perfs}");
-            same_lines(&what, &ours(&[], &out), &perfs);
-            same_lines(&what, &ours(&["--eager-symbols"], &out), &perfs);
-        }
     }
 }

@@ -15,6 +15,7 @@ mod fixtures;
 mod hostile;
 mod info;
 mod kit;
+mod matrix;
 mod output;
 mod plugins;
 mod real_perf;

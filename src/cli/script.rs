@@ -8,6 +8,7 @@ use super::info::event_name;
 use super::plugin::DlFilterArgs;
 use crate::error::{Error, Result};
 use crate::script::{self, Filter, Format, Options, Selection};
+use crate::session::build_id::BuildIdCache;
 use crate::symbol::{Demangle, LoadOptions};
 
 /// Show the samples of a recording with their symbols and callchains, as perf script does.
@@ -158,9 +159,8 @@ impl ScriptArgs {
         let given = |on: bool| if on { Demangle::Yes } else { Demangle::No };
         // As with perf, another root has a cache of its own.
         let of_root = || self.symfs.as_ref().map(|root| root.join(".debug"));
-        let set = || std::env::var_os("PERF_BUILDID_DIR").map(PathBuf::from);
-        let buildid_dir = self.buildid_dir.clone().or_else(of_root).or_else(set);
-        let buildid_dir = buildid_dir.or_else(|| LoadOptions::default().buildid_dir);
+        let of_user = || BuildIdCache::of_user().dir().to_path_buf();
+        let buildid_dir = self.buildid_dir.clone().or_else(of_root).unwrap_or_else(of_user);
         Ok(Options {
             input: self.input.clone(),
             force: self.force,
@@ -174,7 +174,7 @@ impl ScriptArgs {
             format: if self.json { Format::Json } else { Format::Text },
             load: LoadOptions {
                 symfs: self.symfs.clone(),
-                buildid_dir,
+                buildid_dir: Some(buildid_dir),
                 demangle: given(!self.no_demangle),
                 demangle_kernel: given(self.demangle_kernel && !self.no_demangle),
                 eager: self.eager_symbols,

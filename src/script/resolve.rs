@@ -80,6 +80,8 @@ pub(super) struct Resolver {
     names: usize,
     /// Whether symbols are wanted at all.
     wants_symbols: bool,
+    /// Whether it matters how far the kernel's map reaches.
+    wants_kernel: bool,
     /// Unwinds stacks, where the recording has some.
     pub unwinder: Option<Unwinder>,
 }
@@ -96,13 +98,15 @@ impl Resolver {
             dso_count: 0,
             names: 0,
             wants_symbols: true,
+            wants_kernel: true,
             unwinder: None,
         }
     }
 
-    /// Whether symbols are wanted at all.
-    pub fn set_wants_symbols(&mut self, wants: bool) {
-        self.wants_symbols = wants;
+    /// Says which fields are shown, of symbol and DSO.
+    pub fn set_wanted(&mut self, symbols: bool, dsos: bool) {
+        self.wants_symbols = symbols;
+        self.wants_kernel = symbols || dsos;
     }
 
     /// The frame of an address.
@@ -158,7 +162,7 @@ impl Resolver {
         batch: &mut Batch,
     ) -> (Frame, Code) {
         let mut frame = Frame { ip, offset: 0, symbol: 0, dso: 0 };
-        if mode == CpuMode::Kernel && self.wants_symbols {
+        if mode == CpuMode::Kernel && self.wants_kernel {
             self.symbols.fit_kernel_map(session);
         }
         let found = session.view(space.machine, space.pid, space.tid).find(mode, ip).map(|f| f.map.clone());

@@ -306,9 +306,9 @@ impl<'o> ScriptStage<'o> {
         }
     }
 
-    /// Whether kernel addresses may have to be named.
+    /// Whether kernel addresses may have to be named: by their DSO too, whose map reaches as far as its symbols.
     fn wants_kernel(&self) -> bool {
-        self.events.any(Fields::SYM)
+        self.events.any(Fields::SYM) || self.events.any(Fields::DSO)
     }
 }
 
@@ -335,7 +335,7 @@ impl Stage for ScriptStage<'_> {
         if !self.filter.cpus.is_empty() {
             events.require_cpu(header)?;
         }
-        self.resolver.set_wants_symbols(events.any(Fields::SYM));
+        self.resolver.set_wanted(events.any(Fields::SYM), events.any(Fields::DSO));
         self.events = Shared::new(events);
         let has_stacks = header.attrs.iter().any(|a| a.attr.sample_type() & s::STACK_USER != 0);
         if has_stacks && self.events.callchains {

@@ -6,8 +6,10 @@
 pub mod builder;
 pub mod compare;
 pub mod elf;
+pub mod lab;
 pub mod oracle;
 pub mod places;
+pub mod programs;
 pub mod recording;
 pub mod run;
 pub mod swap;
