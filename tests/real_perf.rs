@@ -1,12 +1,13 @@
 //! A real perf as recorder and as reader. `$PERF` or the first `perf` on the PATH; required in CI.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::support::places;
-use super::support::recording::kind;
+use super::support::recording::{BuildId, kind};
 use super::support::run::{Dir, inject, repipe, run, run_with};
-use super::support::{oracle, places::left_out};
+use super::support::{compare, oracle, places::left_out};
 
 /// A perf, a directory and the program that is recorded.
 struct Lab {
@@ -155,4 +156,62 @@ fn perf_reads_a_directory_made_one_file() {
         inject(style, &input, &out).expect_ok("directory");
         assert_eq!(sorted(lab.script(&out)), before);
     }
+}
+
+/// DSOs of the frames of unwound stacks, as perf walks them.
+fn dsos_of_frames(lab: &Lab, path: &Path) -> BTreeSet<String> {
+    let mut c = Command::new(&lab.perf);
+    let outcome = run(c.args(["script", "--no-inline", "-F", "ip,dso", "-i"]).arg(path)).expect_ok("script");
+    let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    let dso = |line: &str| Some(line.split_once(" (")?.1.strip_suffix(')')?.to_owned());
+    let dsos: BTreeSet<String> = text.lines().filter_map(dso).collect();
+    dsos.into_iter().filter(|dso| !dso.starts_with("//anon") && dso != "[unknown]").collect()
+}
+
+#[test]
+fn every_dso_that_unwinding_touches_has_an_id() {
+    let Some(lab) = Lab::new() else { return };
+    // A program whose work is in libraries, called back from them, so that stacks go through several.
+    let source = "#include <stdlib.h>
+        #include <math.h>
+        static double keys[20000];
+        static int less(const void *a, const void *b) {
+          double x = pow(*(const double *)a, 1.01), y = pow(*(const double *)b, 1.01); return (x > y) - (x < y); }
+        int main(void) {
+          for (int k = 0; k < 6; k++) { for (int i = 0; i < 20000; i++) keys[i] = rand(); qsort(keys, 20000, 8, less); }
+          return keys[0] < 0; }";
+    let (source, program) = (lab.dir.file("sort.c", source.as_bytes()), lab.dir.join("sort"));
+    let built = Command::new("cc")
+        .args(["-O1", "-Wl,--build-id", "-o"])
+        .args([&program, &source])
+        .arg("-lm")
+        .status();
+    assert!(built.is_ok_and(|status| status.success()));
+    let input = lab.dir.join("dwarf.data");
+    let mut c = Command::new(&lab.perf);
+    c.args(["record", "-q", "-B", "-N", "-e", "cpu-clock", "-F", "2000", "--call-graph", "dwarf,4096", "-o"]);
+    run(c.arg(&input).arg("--").arg(&program)).expect_ok("record");
+    let touched = dsos_of_frames(&lab, &input);
+    let program = program.to_str().unwrap();
+    for part in [program, "/libc", "/libm", "[kernel.kallsyms]"] {
+        assert!(touched.iter().any(|dso| dso.contains(part)), "no frame in {part}: {touched:?}");
+    }
+    let parse = |path: &Path| oracle::parse(&std::fs::read(path).unwrap()).unwrap();
+    let before = parse(&input);
+    assert!(compare::map_ids(&before).is_empty() && oracle::table_of(&before).is_empty(), "ids before");
+    let out = lab.dir.join("out");
+    inject(&["-b"], &input, &out).expect_ok("-b");
+    let listed = oracle::injected_of(&parse(&out));
+    for dso in &touched {
+        let its = |entry: &BuildId| entry.name == *dso && entry.id.iter().any(|&byte| byte != 0);
+        assert!(listed.iter().any(its), "-b: no id for {dso} in {listed:?}");
+    }
+    inject(&["-B"], &input, &out).expect_ok("-B");
+    let maps = compare::map_ids(&parse(&out));
+    for dso in &touched {
+        // The kernel's map has a symbol's name behind its own.
+        let its = |(name, id): &&(String, Vec<u8>)| name.starts_with(dso) && id.iter().any(|&byte| byte != 0);
+        assert!(maps.iter().any(|map| its(&map)), "-B: no id for {dso} in {maps:?}");
+    }
+    assert_eq!(dsos_of_frames(&lab, &out), touched, "frames after -B");
 }
