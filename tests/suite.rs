@@ -14,6 +14,7 @@ mod filter;
 mod fixtures;
 mod hostile;
 mod info;
+mod inline;
 mod kit;
 mod matrix;
 mod output;

@@ -92,7 +92,11 @@ pub struct ScriptArgs {
     #[arg(long)]
     demangle_kernel: bool,
 
-    /// Accepted as perf has it: inlined functions are not shown
+    /// Show functions that the compiler inlined as frames of callchains, where there is debug information
+    #[arg(long, overrides_with = "no_inline")]
+    inline: bool,
+
+    /// Show no inlined functions, as is usual
     #[arg(long)]
     no_inline: bool,
 
@@ -167,6 +171,7 @@ impl ScriptArgs {
             salvage: self.salvage,
             fields,
             callchains: !self.hide_call_graph,
+            inlines: self.inline,
             filter,
             time: self.time.clone(),
             nanoseconds: self.ns,

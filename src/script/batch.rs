@@ -9,8 +9,34 @@ pub(super) struct Frame {
     pub offset: u64,
     /// Symbol: 0 is none, others index [`Texts::symbols`] from 1.
     pub symbol: u32,
-    /// DSO: 0 is none, others index [`Texts::dsos`] from 1.
-    pub dso: u32,
+    /// DSO: 0 is none, others index [`Texts::dsos`] from 1; and [`Frame::INLINED`].
+    dso: u32,
+}
+
+impl Frame {
+    const INLINED: u32 = 1 << 31;
+
+    pub fn new(ip: u64) -> Frame {
+        Frame { ip, offset: 0, symbol: 0, dso: 0 }
+    }
+
+    pub fn dso(&self) -> u32 {
+        self.dso & !Frame::INLINED
+    }
+
+    pub fn set_dso(&mut self, number: u32) {
+        self.dso = number & !Frame::INLINED;
+    }
+
+    /// Whether it is no frame on the stack, but of a function that was inlined into the one of the next frame.
+    pub fn is_inlined(&self) -> bool {
+        self.dso & Frame::INLINED != 0
+    }
+
+    /// The same place in a function that was inlined there.
+    pub fn inlined(&self, symbol: u32) -> Frame {
+        Frame { symbol, dso: self.dso | Frame::INLINED, ..*self }
+    }
 }
 
 /// A sample; what a field that its event does not have holds is not looked at.

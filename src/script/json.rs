@@ -92,8 +92,12 @@ fn members(o: &mut Object<'_>, fields: Fields, frame: &Frame, texts: &Texts) {
             o.digits("symoff", Digits::of(frame.offset));
         }
     }
-    if let Some(dso) = texts.dso(frame.dso).filter(|_| fields.has(Fields::DSO)) {
+    if let Some(dso) = texts.dso(frame.dso()).filter(|_| fields.has(Fields::DSO)) {
         o.text("dso", dso);
+    }
+    if frame.is_inlined() {
+        o.key("inlined");
+        o.out.extend_from_slice(b"true");
     }
 }
 

@@ -18,6 +18,7 @@ mod fields;
 mod filter;
 mod head;
 mod images;
+mod inlined;
 mod json;
 mod numbers;
 mod output;
@@ -66,6 +67,8 @@ pub struct Options {
     pub fields: Selection,
     /// Whether callchains are shown.
     pub callchains: bool,
+    /// Whether functions that were inlined are shown as frames of callchains.
+    pub inlines: bool,
     /// Which samples; its time is set by `time`.
     pub filter: Filter,
     /// The value of `--time`.

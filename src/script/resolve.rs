@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::batch::{Batch, Frame, Kind};
 use super::images::image;
+use super::inlined::Lists;
 use crate::abi::misc::CpuMode;
 use crate::session::{DsoKind, MachinePid, Map, Session, Thread};
 use crate::symbol::tables::Symbols;
@@ -21,6 +22,8 @@ struct Slot {
     offset: u64,
     symbol: u32,
     dso: u32,
+    /// What is inlined there, in [`Lists`].
+    inlined: u32,
     code: Code,
 }
 
@@ -70,37 +73,48 @@ impl Space {
 pub(super) struct Resolver {
     pub symbols: Symbols,
     slots: Box<[Slot]>,
-    /// Numbers of symbols, by DSO and identity within it.
-    numbers: FxHashMap<(u32, usize), u32>,
-    symbol_count: u32,
+    names: Names,
     /// Whether the name of a DSO, by its number, has gone out; the number that it has.
     dsos: Vec<u32>,
     dso_count: u32,
-    /// Bytes of names given out.
-    names: usize,
     /// Whether symbols are wanted at all.
     wants_symbols: bool,
     /// Whether it matters how far the kernel's map reaches.
     wants_kernel: bool,
     /// Unwinds stacks, where the recording has some.
     pub unwinder: Option<Unwinder>,
+    /// Finds what was inlined, if that is asked for.
+    lists: Option<Lists>,
+}
+
+/// An address that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub mode: CpuMode,
+    pub ip: u64,
+    /// Whether it is a return address: what was inlined is looked for one byte before, at the call.
+    pub returned: bool,
 }
 
 impl Resolver {
     pub fn new(symbols: Symbols) -> Self {
-        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0, code: Code::Unmapped };
+        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0, inlined: 0, code: Code::Unmapped };
         Resolver {
             symbols,
             slots: vec![empty; SLOTS].into(),
-            numbers: FxHashMap::default(),
-            symbol_count: 0,
+            names: Names::default(),
             dsos: Vec::new(),
             dso_count: 0,
-            names: 0,
             wants_symbols: true,
             wants_kernel: true,
             unwinder: None,
+            lists: None,
         }
+    }
+
+    /// From now on, what was inlined is found too.
+    pub fn find_inlined(&mut self) {
+        self.lists = Some(Lists::default());
     }
 
     /// Says which fields are shown, of symbol and DSO.
@@ -119,35 +133,51 @@ impl Resolver {
         ip: u64,
         batch: &mut Batch,
     ) -> Frame {
-        self.frame_and_code(session, space, mode, ip, batch).0
+        self.found(session, space, Asked { mode, ip, returned: false }, batch).0
     }
 
-    /// The frame of an address, and what unwinding needs to know of it.
+    /// Appends the frame of an address to the batch, after those of functions that were inlined there. Returns what
+    /// unwinding needs to know of the address.
     #[inline]
-    pub fn frame_and_code(
+    pub fn push(&mut self, session: &mut Session, space: &Space, asked: Asked, batch: &mut Batch) -> Code {
+        let (frame, inlined, code) = self.found(session, space, asked, batch);
+        if inlined != 0
+            && let Some(lists) = &self.lists
+        {
+            batch.frames.extend(lists.get(inlined).iter().map(|&symbol| frame.inlined(symbol)));
+        }
+        batch.frames.push(frame);
+        code
+    }
+
+    #[inline]
+    fn found(
         &mut self,
         session: &mut Session,
         space: &Space,
-        mode: CpuMode,
-        ip: u64,
+        asked: Asked,
         batch: &mut Batch,
-    ) -> (Frame, Code) {
-        let Some(epoch) = space.epoch(mode) else {
-            return (Frame { ip, offset: 0, symbol: 0, dso: 0 }, Code::Unmapped);
-        };
+    ) -> (Frame, u32, Code) {
+        let Asked { mode, ip, returned } = asked;
+        let Some(epoch) = space.epoch(mode) else { return (Frame::new(ip), 0, Code::Unmapped) };
+        // Where nothing is inlined, it does not matter how the address came about.
+        let epoch = epoch | u64::from(returned && self.lists.is_some()) << 63;
         let hash = (ip ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (hash >> (u64::BITS - SLOTS.trailing_zeros())) as usize;
         match self.slots.get(index) {
             Some(slot) if slot.ip == ip && slot.epoch == epoch => {
-                (Frame { ip, offset: slot.offset, symbol: slot.symbol, dso: slot.dso }, slot.code)
+                let mut frame = Frame::new(ip);
+                (frame.offset, frame.symbol) = (slot.offset, slot.symbol);
+                frame.set_dso(slot.dso);
+                (frame, slot.inlined, slot.code)
             }
             _ => {
-                let (frame, code) = self.resolve(session, space, mode, ip, batch);
+                let (frame, inlined, code) = self.resolve(session, space, asked, batch);
                 if let Some(slot) = self.slots.get_mut(index) {
-                    let Frame { offset, symbol, dso, .. } = frame;
-                    *slot = Slot { epoch, ip, offset, symbol, dso, code };
+                    let Frame { offset, symbol, .. } = frame;
+                    *slot = Slot { epoch, ip, offset, symbol, dso: frame.dso(), inlined, code };
                 }
-                (frame, code)
+                (frame, inlined, code)
             }
         }
     }
@@ -157,37 +187,37 @@ impl Resolver {
         &mut self,
         session: &mut Session,
         space: &Space,
-        mode: CpuMode,
-        ip: u64,
+        asked: Asked,
         batch: &mut Batch,
-    ) -> (Frame, Code) {
-        let mut frame = Frame { ip, offset: 0, symbol: 0, dso: 0 };
+    ) -> (Frame, u32, Code) {
+        let Asked { mode, ip, returned } = asked;
+        let mut frame = Frame::new(ip);
         if mode == CpuMode::Kernel && self.wants_kernel {
             self.symbols.fit_kernel_map(session);
         }
         let found = session.view(space.machine, space.pid, space.tid).find(mode, ip).map(|f| f.map.clone());
-        let Some(map) = found else { return (frame, Code::Unmapped) };
+        let Some(map) = found else { return (frame, 0, Code::Unmapped) };
         let dso = map.dso();
         dso.mark_hit();
         let reference = session.machines().get(space.machine).and_then(|m| m.reference_symbol());
         let id = dso.id().0;
         let name = self.symbols.shown_name(dso);
-        frame.dso = self.dso_number(id, name, batch);
+        frame.set_dso(self.dso_number(id, name, batch));
+        let mut inlined = 0;
         if self.wants_symbols {
-            let (numbers, count, names) = (&mut self.numbers, &mut self.symbol_count, &mut self.names);
+            let names = &mut self.names;
             let named = self.symbols.find(&map, ip, reference, |named| {
-                let number = *numbers.entry((id, named.key)).or_insert_with(|| {
-                    *count += 1;
-                    batch.new.push((Kind::Symbol, named.name.len() as u32));
-                    batch.names.extend_from_slice(named.name);
-                    *names += named.name.len() + size_of::<(usize, u32)>();
-                    *count
-                });
-                (number, named.offset)
+                (names.number((id, named.key), named.name, batch), named.offset)
             });
             (frame.symbol, frame.offset) = named.unwrap_or((0, 0));
+            if frame.symbol != 0
+                && let Some(lists) = &mut self.lists
+            {
+                let offset = map.map_ip(ip.saturating_sub(u64::from(returned)));
+                inlined = lists.find(&self.symbols, dso, offset, &mut self.names, batch);
+            }
         }
-        (frame, self.code(&map, ip))
+        (frame, inlined, self.code(&map, ip))
     }
 
     fn code(&mut self, map: &Map, ip: u64) -> Code {
@@ -213,15 +243,15 @@ impl Resolver {
             *number = self.dso_count;
             batch.new.push((Kind::Dso, name.len() as u32));
             batch.names.extend_from_slice(name);
-            self.names += name.len();
+            self.names.bytes += name.len();
         }
         *number
     }
 
     /// Bytes of memory in use for symbols and what is remembered of them, here and with the printer.
     pub fn memory(&self) -> usize {
-        let numbers = self.numbers.capacity() * (size_of::<((u32, usize), u32)>() + 1);
-        self.symbols.memory() + numbers + self.names + self.dsos.capacity() * 4
+        let lists = self.lists.as_ref().map_or(0, Lists::memory);
+        self.symbols.memory() + self.names.memory() + lists + self.dsos.capacity() * 4
     }
 
     /// Lets go of symbol tables until all takes no more than `most` bytes. What was resolved before stays, so long as its
@@ -229,19 +259,54 @@ impl Resolver {
     /// forget with the next batch.
     pub fn shrink(&mut self, most: usize) -> bool {
         // Tables that come back have other identities.
-        self.numbers = FxHashMap::default();
-        let forget = self.names > most / 2;
+        self.names.numbers = FxHashMap::default();
+        let forget = self.names.bytes > most / 2;
         if forget {
-            self.symbol_count = 0;
+            self.names = Names::default();
             self.dsos = Vec::new();
             self.dso_count = 0;
-            self.names = 0;
             self.slots.iter_mut().for_each(|slot| slot.epoch = 0);
         }
-        self.symbols.shrink(most.saturating_sub(self.names));
+        if let Some(lists) = &mut self.lists {
+            lists.shrink(forget);
+        }
+        self.symbols.shrink(most.saturating_sub(self.names.bytes));
         if let Some(unwinder) = self.unwinder.as_mut().filter(|_| forget) {
             unwinder.clear();
         }
         forget
+    }
+}
+
+/// The names that went to the printer.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Numbers of symbols, by DSO and identity within it.
+    numbers: FxHashMap<(u32, usize), u32>,
+    count: u32,
+    /// Bytes of names given out.
+    bytes: usize,
+}
+
+impl Names {
+    /// The number of a symbol. Its name goes out with the batch if it is new.
+    pub fn number(&mut self, key: (u32, usize), name: &[u8], batch: &mut Batch) -> u32 {
+        let (count, bytes) = (&mut self.count, &mut self.bytes);
+        *self.numbers.entry(key).or_insert_with(|| {
+            *count += 1;
+            batch.new.push((Kind::Symbol, name.len() as u32));
+            batch.names.extend_from_slice(name);
+            *bytes += name.len() + size_of::<(usize, u32)>();
+            *count
+        })
+    }
+
+    /// The number of a symbol whose name went out before.
+    pub fn known(&self, key: (u32, usize)) -> Option<u32> {
+        self.numbers.get(&key).copied()
+    }
+
+    fn memory(&self) -> usize {
+        self.numbers.capacity() * (size_of::<((u32, usize), u32)>() + 1) + self.bytes
     }
 }

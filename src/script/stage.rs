@@ -11,7 +11,7 @@ use super::fields::Fields;
 use super::json::JsonPrinter;
 use super::numbers::Digits;
 use super::output::Printer;
-use super::resolve::{Code, Resolver, Space};
+use super::resolve::{Asked, Code, Resolver, Space};
 use super::text::TextPrinter;
 use super::{Format, Options};
 use crate::abi::attr::offset;
@@ -221,9 +221,10 @@ impl<'o> ScriptStage<'o> {
         let entries = record.bytes.get(range).unwrap_or_default();
         let first = self.batch.frames.len();
         let (resolver, batch) = (&mut self.resolver, &mut self.batch);
+        let mut callee = None;
         let valid = chain::walk(entries, record.order, |mode, ip| {
-            let frame = resolver.frame(session, space, mode, ip, batch);
-            batch.frames.push(frame);
+            let returned = callee.replace(mode) == Some(mode);
+            resolver.push(session, space, Asked { mode, ip, returned }, batch);
         });
         if !valid {
             self.batch.frames.truncate(first);
@@ -253,9 +254,8 @@ impl<'o> ScriptStage<'o> {
         let Some((mut walk, mut ip)) = begun else { return Ok(()) };
         for _ in 0..MOST_FRAMES {
             let (resolver, batch) = (&mut self.resolver, &mut self.batch);
-            let (frame, code) = resolver.frame_and_code(session, space, CpuMode::User, ip, batch);
-            batch.frames.push(frame);
-            let code = match code {
+            let asked = Asked { mode: CpuMode::User, ip, returned: false };
+            let code = match resolver.push(session, space, asked, batch) {
                 Code::At(code) => Some(code),
                 Code::Unmapped => None,
                 Code::Missing => break,
@@ -335,8 +335,12 @@ impl Stage for ScriptStage<'_> {
         if !self.filter.cpus.is_empty() {
             events.require_cpu(header)?;
         }
-        self.resolver.set_wanted(events.any(Fields::SYM), events.any(Fields::DSO));
+        // perf shows what was inlined even where no names are.
+        self.resolver.set_wanted(events.any(Fields::SYM) || options.inlines, events.any(Fields::DSO));
         self.events = Shared::new(events);
+        if options.inlines {
+            self.resolver.find_inlined();
+        }
         let has_stacks = header.attrs.iter().any(|a| a.attr.sample_type() & s::STACK_USER != 0);
         if has_stacks && self.events.callchains {
             let arch = Arch::from_name(&text(Feature::ARCH).unwrap_or_default());

@@ -120,9 +120,11 @@ fn place(fields: Fields, frame: &Frame, texts: &Texts, out: &mut Vec<u8>) {
             None => out.extend_from_slice(b"[unknown]"),
         }
     }
-    if fields.has(Fields::DSO) {
+    if frame.is_inlined() {
+        out.extend_from_slice(b" (inlined)");
+    } else if fields.has(Fields::DSO) {
         out.extend_from_slice(b" (");
-        out.extend_from_slice(texts.dso(frame.dso).unwrap_or(b"[unknown]"));
+        out.extend_from_slice(texts.dso(frame.dso()).unwrap_or(b"[unknown]"));
         out.push(b')');
     }
 }

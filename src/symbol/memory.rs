@@ -1,5 +1,6 @@
 //! Large allocations that may fail, and the one place that can make room for them.
 
+use std::io::{self, Read};
 use std::sync::RwLock;
 
 /// Memory could not be had, even after making room.
@@ -54,4 +55,26 @@ pub(super) fn reserve_amortized<T>(vec: &mut Vec<T>, additional: usize) -> Resul
         reserve(vec, additional.max(vec.len() / 2).max(64))?;
     }
     Ok(())
+}
+
+/// Bytes asked for at a time by [`read_to_end`].
+const STEP: usize = 64 << 10;
+
+/// All that a reader has, at most `most` bytes of it, in memory that grows through [`reserve`]: an error of the kind
+/// `OutOfMemory` if there is none.
+pub(super) fn read_to_end(mut reader: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        let left = most.saturating_sub(bytes.len() as u64);
+        let step = STEP.min(usize::try_from(left).unwrap_or(STEP));
+        if step == 0 {
+            return Ok(bytes);
+        }
+        reserve_amortized(&mut bytes, step).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let before = bytes.len();
+        reader.by_ref().take(step as u64).read_to_end(&mut bytes)?;
+        if bytes.len() == before {
+            return Ok(bytes);
+        }
+    }
 }

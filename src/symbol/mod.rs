@@ -17,6 +17,7 @@ pub mod elf;
 mod error;
 pub mod file;
 mod handle;
+pub mod inlines;
 pub mod kernel;
 pub mod lazy;
 pub mod load;
@@ -29,6 +30,7 @@ pub mod plt;
 mod recent;
 #[cfg(test)]
 mod rules;
+pub mod section;
 mod side;
 mod slot;
 mod source;

@@ -19,11 +19,12 @@ use framehop::aarch64::{CacheAarch64, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder as _};
 
-pub use image::{Bytes, Image};
+pub use image::Image;
 pub use regs::Registers;
 
 use crate::session::DsoId;
 use crate::symbol::elf::machine;
+use crate::symbol::section::Bytes;
 
 /// Most frames of one stack, as in perf.
 pub const MOST_FRAMES: usize = 127;
