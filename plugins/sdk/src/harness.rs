@@ -326,8 +326,22 @@ unsafe extern "C" fn comm_of(ctx: *mut c_void, _: u32) -> *const c_char {
     unsafe { state(ctx) }.and_then(|state| state.comm.as_ref()).map_or(null(), |comm| comm.as_ptr())
 }
 
-unsafe extern "C" fn attr(_: *mut c_void, _: u32, _: *mut u32) -> *const u8 {
-    null()
+/// The attr of cycles, with the fields that [`Sample`] has.
+const ATTR: [u8; 128] = {
+    // ip, tid, time, callchain, cpu, period.
+    const SAMPLE_TYPE: u16 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7 | 1 << 8;
+    let mut attr = [0; 128];
+    attr[4] = 128;
+    attr[24] = SAMPLE_TYPE.to_le_bytes()[0];
+    attr[25] = SAMPLE_TYPE.to_le_bytes()[1];
+    attr
+};
+
+unsafe extern "C" fn attr(_: *mut c_void, evsel: u32, size: *mut u32) -> *const u8 {
+    // SAFETY: called by the SDK, which gives a place.
+    let Some(size) = (unsafe { size.as_mut() }).filter(|_| evsel == 0) else { return null() };
+    *size = ATTR.len() as u32;
+    ATTR.as_ptr()
 }
 
 unsafe extern "C" fn event_name(_: *mut c_void, evsel: u32) -> *const c_char {
