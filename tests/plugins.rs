@@ -3,6 +3,7 @@
 mod command;
 mod dlfilters;
 mod native;
+mod sqlite;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,1 @@
+"""Stands in for Qt's bindings, of which perf's export-to-sqlite.py uses the SQL module alone."""
