@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::support::lab::{Lab, same_lines};
 use super::support::places::left_out;
-use super::support::programs::{C, CXX, JIT, RUST, STORM};
+use super::support::programs::{C, CXX, JIT, RUST, SIGNALS, STORM};
 use super::support::run::{repipe, run};
 
 const FRAMES: [&str; 3] = ["-O1", "-g", "-fno-omit-frame-pointer"];
@@ -186,6 +186,25 @@ fn code_made_at_run_time() {
         }
         forget_maps(&printed);
     }
+}
+
+#[test]
+fn handlers_of_signals() {
+    let Some(lab) = Lab::new() else { return };
+    let Some(path) = lab.build("cc", &["-O1"], "signals", SIGNALS) else { return };
+    let events = [&CLOCK[..], &["--call-graph", "dwarf,8192"]].concat();
+    let out = lab.record("signals", &events, &[text(&path)]).unwrap();
+    let printed = lab.ours(&[], &out);
+    if lab.perf.is_recent_enough_for("what handlers of signals return to") {
+        lab.same_stacks("signals", &[], &out);
+    }
+    let way = ["handler+0x", "__restore_rt+0x0 ", "work+0x", "interrupted+0x", "main+0x"];
+    let whole = |sample: &&str| {
+        let mut rest = *sample;
+        way.iter().all(|name| rest.split_once(name).map(|(_, behind)| rest = behind).is_some())
+    };
+    let (all, wholes) = (printed.matches("handler+0x").count(), printed.split("\n\n").filter(whole).count());
+    assert!(all > 10 && wholes * 10 > all * 9, "{wholes} of {all} in\n{printed}");
 }
 
 /// Takes away the maps that [`JIT`] wrote.

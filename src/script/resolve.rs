@@ -36,6 +36,8 @@ pub(super) enum Code {
     Missing,
     /// The unwinder's address.
     At(u64),
+    /// As a return address, it is what a signal handler returns to.
+    Signal,
 }
 
 /// Whose addresses are resolved, and the versions of its maps.
@@ -225,10 +227,12 @@ impl Resolver {
         if !matches!(dso.kind(), DsoKind::User | DsoKind::Vdso) {
             return Code::Unmapped;
         }
+        let at = map.map_ip(ip);
         match unwinder.code(dso.id(), || image(&self.symbols, dso)) {
             None => Code::Missing,
+            Some(_) if unwinder.returns_from_signal(dso.id(), at.wrapping_add(1)) => Code::Signal,
             // Within the file, but in no segment of it: nothing is known, as between functions.
-            Some(code) => code.at(map.map_ip(ip)).map_or(Code::Unmapped, Code::At),
+            Some(code) => code.at(at).map_or(Code::Unmapped, Code::At),
         }
     }
 

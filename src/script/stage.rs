@@ -259,6 +259,17 @@ impl<'o> ScriptStage<'o> {
                 Code::At(code) => Some(code),
                 Code::Unmapped => None,
                 Code::Missing => break,
+                Code::Signal => {
+                    // No call led there: the frame is where it begins, and the next is where the signal came.
+                    batch.frames.pop();
+                    let frame = resolver.frame(session, space, CpuMode::User, ip.wrapping_add(1), batch);
+                    batch.frames.push(frame);
+                    match resolver.unwinder.as_mut().and_then(|u| u.interrupted(&mut walk)) {
+                        Some(interrupted) => ip = interrupted,
+                        None => break,
+                    }
+                    continue;
+                }
             };
             let Some(caller) = resolver.unwinder.as_mut().and_then(|u| u.step(&mut walk, code)) else {
                 break;

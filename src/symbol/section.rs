@@ -81,6 +81,11 @@ impl<'a> Sections<'a> {
         Some(Sections { elf, map })
     }
 
+    /// The mapped file, where the image is one.
+    pub fn file(&self) -> Option<&Arc<Mapping>> {
+        self.map.as_ref()
+    }
+
     /// Contents of a section as they stand in the file; `None` if it has none there, or they are packed.
     pub fn plain(&self, section: &Section) -> Option<Bytes> {
         if section.kind == SHT_NOBITS || section.flags & SHF_COMPRESSED != 0 {

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
 
+use crate::data::Mapping;
 use crate::symbol::elf::{Elf, Section, Segment};
 use crate::symbol::file::ImageFile;
 use crate::symbol::section::{Bytes, Sections};
@@ -13,6 +15,8 @@ use crate::symbol::section::{Bytes, Sections};
 pub struct Image {
     /// Loaded segments with contents.
     pub(super) segments: Vec<Segment>,
+    /// The file, where it is one.
+    pub(super) map: Option<Arc<Mapping>>,
     info: ExplicitModuleSectionInfo<Bytes>,
 }
 
@@ -48,7 +52,7 @@ impl Image {
             ..ExplicitModuleSectionInfo::default()
         };
         let segments = elf.segments.iter().filter(|s| s.filesz > 0).copied().collect();
-        Some(Image { segments, info })
+        Some(Image { segments, map: sections.file().cloned(), info })
     }
 
     /// The addresses that segments take.

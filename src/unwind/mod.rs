@@ -12,6 +12,7 @@
 
 mod image;
 mod regs;
+mod signal;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use framehop::{FrameAddress, Module, Unwinder as _};
 pub use image::Image;
 pub use regs::Registers;
 
+use crate::data::Mapping;
 use crate::session::DsoId;
 use crate::symbol::elf::machine;
 use crate::symbol::section::Bytes;
@@ -55,7 +57,7 @@ enum Slot {
     Unknown,
     /// Its file, or call frame information, is not to be had.
     Missing,
-    Placed(Code),
+    Placed(Code, Option<Arc<Mapping>>),
 }
 
 enum Engine {
@@ -122,16 +124,37 @@ impl Unwinder {
             self.slots.resize_with(index + 1, || Slot::Unknown);
         }
         if let Some(Slot::Unknown) = self.slots.get(index) {
-            let slot = load().and_then(|image| self.place(image)).map_or(Slot::Missing, Slot::Placed);
+            let slot = load().and_then(|image| self.place(image)).unwrap_or(Slot::Missing);
             *self.slots.get_mut(index)? = slot;
         }
         match self.slots.get(index) {
-            Some(Slot::Placed(code)) => Some(code.clone()),
+            Some(Slot::Placed(code, _)) => Some(code.clone()),
             _ => None,
         }
     }
 
-    fn place(&mut self, image: Image) -> Option<Code> {
+    /// Whether what a signal handler returns to is at an offset in a DSO's file. Its caller was interrupted, and calls
+    /// nothing: [`Unwinder::interrupted`] goes on there.
+    pub fn returns_from_signal(&self, dso: DsoId, offset: u64) -> bool {
+        let (Engine::X86(..), Some(Slot::Placed(_, Some(map)))) =
+            (&self.engine, self.slots.get(dso.0 as usize))
+        else {
+            return false;
+        };
+        map.section(offset, signal::SIGRETURN.len() as u64).is_some_and(|code| code == signal::SIGRETURN)
+    }
+
+    /// From the frame that a signal handler returns to, goes on to what the signal interrupted: its instruction pointer,
+    /// itself and no return address. `None` if it lies outside of the copied stack, as on a stack for signals.
+    pub fn interrupted(&mut self, walk: &mut Walk<'_>) -> Option<u64> {
+        let Regs::X86(regs) = &mut walk.regs else { return None };
+        let [pc, sp, fp] = signal::saved(|addr| walk.stack.word(addr).ok(), regs.sp())?;
+        *regs = UnwindRegsX86_64::new(pc, sp, fp);
+        walk.is_first = true;
+        Some(pc)
+    }
+
+    fn place(&mut self, image: Image) -> Option<Slot> {
         let range = image.range()?;
         let base = range.start & !(PLACE_ALIGN - 1);
         // Rules are kept by 32-bit offsets.
@@ -142,12 +165,13 @@ impl Unwinder {
             (s.offset, s.filesz, s.vaddr.wrapping_sub(s.offset).wrapping_sub(base).wrapping_add(place))
         };
         let segments = image.segments.iter().map(segment).collect();
+        let map = image.map.clone();
         let module = Module::new(String::new(), place..place + span, place, image.sections(base));
         match &mut self.engine {
             Engine::X86(unwinder, _) => unwinder.add_module(module),
             Engine::Arm(unwinder, _) => unwinder.add_module(module),
         }
-        Some(Code { segments })
+        Some(Slot::Placed(Code { segments }, map))
     }
 
     /// Begins to walk a stack, of which `bytes` are a copy from the stack pointer on. `None` if the registers that are

@@ -161,8 +161,7 @@ impl Lab {
     /// passes code without call frame information. Of all others, not a frame may differ.
     #[track_caller]
     pub fn same_stacks(&self, what: &str, options: &[&str], input: &Path) -> String {
-        const ODD: [&str; 7] =
-            ["_dl_runtime_resolve", "_dl_fini", "_fini", "_init", "clone3", "vfork", "__restore_rt"];
+        const ODD: [&str; 6] = ["_dl_runtime_resolve", "_dl_fini", "_fini", "_init", "clone3", "vfork"];
         let perfs = self.perfs(options, input).unwrap_or_else(|| panic!("{what}: perf can't read it"));
         let whole = self.ours_both_ways(what, options, input);
         let (ours, perfs) = (self.comparable(&whole), self.comparable(&perfs));

@@ -126,3 +126,20 @@ int main(void) {
   return 0;
 }
 ";
+
+/// Works in the handler of a signal that interrupts its work.
+pub const SIGNALS: &str = "
+#include <signal.h>
+#include <sys/time.h>
+volatile int sink;
+__attribute__((noinline)) void work(int n) { for (int i = 0; i < n; i++) sink += i; }
+__attribute__((noinline)) void handler(int signal) { work(4000000 + signal); sink++; }
+__attribute__((noinline)) void interrupted(void) { work(100000000); sink++; }
+int main(void) {
+  struct itimerval every = {{0, 5000}, {0, 5000}};
+  signal(SIGALRM, handler);
+  setitimer(ITIMER_REAL, &every, 0);
+  interrupted();
+  return 0;
+}
+";
