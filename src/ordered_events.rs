@@ -16,7 +16,8 @@
 //! (time, position) and before every one that sorts after it; samples between two side-band records come run by run.
 //! In a strict window, everything comes by (time, position). Records without time keep their place in
 //! their run. [`OrderedEvents::flush`] delivers what is not later than a limit; a record that comes later than its
-//! time's flush is delivered with the next one, and counted.
+//! time's flush is delivered with the next one, and counted. Records are delivered several at once, of which the first
+//! alone may be side-band: what it changes is so for all that come with it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,6 +32,8 @@ use crate::reader::Block;
 
 /// Records that may wait; past it a round is flushed as if its mark had come.
 const ENTRIES_MAX: usize = 512 << 10;
+/// Records that are delivered at once.
+pub const DELIVERED_MAX: usize = 128;
 
 /// A record that waits: its time, ns, and its stream position.
 type Entry = (u64, u64);
@@ -198,7 +201,7 @@ impl OrderedEvents {
     }
 
     /// Delivers all records up to and including `limit` ns.
-    pub fn flush(&mut self, limit: u64, deliver: &mut impl FnMut(Record<'_>) -> Result<()>) -> Result<()> {
+    pub fn flush(&mut self, limit: u64, deliver: &mut impl FnMut(&[Record<'_>]) -> Result<()>) -> Result<()> {
         self.flushed = self.flushed.max(limit.min(self.latest));
         let mut barriers = Vec::new();
         self.barriers.retain(|&b| {
@@ -212,13 +215,17 @@ impl OrderedEvents {
         barriers.sort();
         let mut barriers = barriers.into_iter().peekable();
         let entries = &self.entries;
-        let head = |run: &Run| entries.get(run.next).copied().filter(|e| run.next < run.end && e.0 <= limit);
+        let mut runs: Vec<Cursor<'_>> = self.runs.iter_mut().map(Cursor::of).collect();
+        let head = |run: &Cursor<'_>| {
+            entries.get(*run.next).copied().filter(|e| *run.next < run.end && e.0 <= limit)
+        };
         let mut heap: BinaryHeap<Reverse<(Entry, usize)>> =
-            self.runs.iter().enumerate().filter_map(|(i, r)| Some(Reverse((head(r)?, i)))).collect();
+            runs.iter().enumerate().filter_map(|(i, r)| Some(Reverse((head(r)?, i)))).collect();
+        let mut due = Vec::with_capacity(DELIVERED_MAX);
         let end = (limit, u64::MAX);
         while let Some(top) = heap.peek().copied() {
             let Reverse((key, index)) = top;
-            let Some(run) = self.runs.get_mut(index) else { break };
+            let Some(run) = runs.get_mut(index) else { break };
             // The record at the head is due. After it the run may go on: strictly up to the next run's head, else
             // up to the next side-band record, since samples between two of those commute.
             let next = if self.strict {
@@ -228,7 +235,7 @@ impl OrderedEvents {
                 while barriers.next_if(|&b| b <= key).is_some() {}
                 barriers.peek().copied()
             };
-            advance(run, entries, next.unwrap_or(end).min(end), self.order, deliver)?;
+            run.advance(entries, next.unwrap_or(end).min(end), self.order, &mut due, deliver)?;
             match (head(run), self.strict) {
                 (Some(key), true) => heap.push(Reverse((key, index))),
                 (None, true) => {}
@@ -241,6 +248,9 @@ impl OrderedEvents {
                     (_, None) => break,
                 },
             }
+        }
+        if !due.is_empty() {
+            deliver(&due)?;
         }
         self.forget();
         Ok(())
@@ -267,28 +277,49 @@ impl OrderedEvents {
     }
 }
 
-/// Delivers a run's records that sort before `bound`, at least the first.
-#[inline]
-fn advance(
-    run: &mut Run,
-    entries: &[Entry],
-    bound: Entry,
-    order: ByteOrder,
-    deliver: &mut impl FnMut(Record<'_>) -> Result<()>,
-) -> Result<()> {
-    let bytes: &[u8] = &run.block;
-    let base = run.block.base();
-    let waiting = entries.get(run.next..run.end).unwrap_or_default();
-    for (i, &entry) in waiting.iter().enumerate() {
-        if i > 0 && entry >= bound {
-            break;
-        }
-        run.next += 1;
-        let rest = bytes.get((entry.1 - base) as usize..).unwrap_or_default();
-        let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
-        deliver(Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 })?;
+/// A run that is being delivered.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    /// Stream position of the first of them.
+    base: u64,
+    next: &'a mut usize,
+    end: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn of(run: &'a mut Run) -> Self {
+        Cursor { bytes: &run.block, base: run.block.base(), next: &mut run.next, end: run.end }
     }
-    Ok(())
+
+    /// Adds the records that sort before `bound`, at least the first, to those that are due; these are delivered when
+    /// they are many, and before side-band.
+    #[inline]
+    fn advance(
+        &mut self,
+        entries: &[Entry],
+        bound: Entry,
+        order: ByteOrder,
+        due: &mut Vec<Record<'a>>,
+        deliver: &mut impl FnMut(&[Record<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let waiting = entries.get(*self.next..self.end).unwrap_or_default();
+        for (i, &entry) in waiting.iter().enumerate() {
+            if i > 0 && entry >= bound {
+                break;
+            }
+            *self.next += 1;
+            let rest = self.bytes.get((entry.1 - self.base) as usize..).unwrap_or_default();
+            let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
+            let record = Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 };
+            let alone = due.len() >= DELIVERED_MAX || is_side_band(record.ty());
+            if alone && !due.is_empty() {
+                deliver(due)?;
+                due.clear();
+            }
+            due.push(record);
+        }
+        Ok(())
+    }
 }
 
 /// Whether a record changes what samples mean.
@@ -345,8 +376,8 @@ mod tests {
         let mut out = Vec::new();
         for &limit in limits {
             queue
-                .flush(limit, &mut |record| {
-                    out.push(record.order.u64(record.body(), 0).unwrap() as usize);
+                .flush(limit, &mut |due| {
+                    out.extend(due.iter().map(|r| r.order.u64(r.body(), 0).unwrap() as usize));
                     Ok(())
                 })
                 .unwrap();
@@ -388,6 +419,41 @@ mod tests {
     fn records_without_time_keep_their_place() {
         let records = [(Some(10), false), (None, false), (Some(5), false), (None, true)];
         assert_eq!(deliver(&records, true, &[u64::MAX]), [2, 3, 0, 1]);
+    }
+
+    #[test]
+    fn of_what_is_delivered_at_once_the_first_alone_is_side_band() {
+        let order = ByteOrder::Little;
+        let kinds: Vec<RecordType> = (0..400)
+            .map(|i| match i {
+                0 | 7 | 8 | 300 => RecordType::MMAP2,
+                20 => RecordType::LOST,
+                _ => RecordType::SAMPLE,
+            })
+            .collect();
+        let (mut bytes, mut batch) = (Vec::new(), Batch::new(0));
+        for (i, &ty) in kinds.iter().enumerate() {
+            batch.push(Some(i as u64), 100 + bytes.len() as u64, is_side_band(ty));
+            let at = begin_record(&mut bytes, order, ty, 0);
+            finish_record(&mut bytes, order, at).unwrap();
+        }
+        let origin = Origin { file: Arc::new("test".into()), offset: 0, decompressed: false };
+        let block = Arc::new(Block::heap(bytes, 100, origin));
+        for strict in [false, true] {
+            let mut queue = OrderedEvents::new(order, strict);
+            queue.extend(&block, &batch);
+            let (mut seen, mut lens) = (Vec::new(), Vec::new());
+            queue
+                .flush(u64::MAX, &mut |due| {
+                    assert!(due.iter().skip(1).all(|r| !is_side_band(r.ty())));
+                    seen.extend(due.iter().map(Record::ty));
+                    lens.push(due.len());
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(seen, kinds);
+            assert_eq!(lens, [7, 1, 128, 128, 36, 100]);
+        }
     }
 
     proptest! {

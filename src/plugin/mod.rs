@@ -9,6 +9,7 @@
 #[expect(unsafe_code, reason = "calls into shared objects")]
 pub mod dlfilter;
 pub mod events;
+mod fixed;
 #[expect(unsafe_code, reason = "calls into shared objects")]
 pub mod native;
 pub mod resolve;

@@ -1,6 +1,6 @@
 //! Several stages, one behind the other.
 
-use super::{Context, Counts, Edits, FeatureEdits, Order, Stage, Verdict};
+use super::{Context, Counts, Edits, Fate, Fates, FeatureEdits, Order, Stage, Verdict};
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::error::Result;
 use crate::event::{Record, type_and_size};
@@ -17,6 +17,8 @@ pub struct Chain<'a> {
     /// Whether the session is kept up to date.
     applies: bool,
     scratch: Edits,
+    /// Of a batch, what the last stage has said.
+    fates: Vec<Fate>,
     /// Counts what stages make, which does not matter: what leaves is counted.
     counts: Counts,
 }
@@ -33,7 +35,7 @@ impl<'a> Chain<'a> {
     /// A chain.
     pub fn new(stages: Vec<&'a mut dyn Stage>) -> Self {
         let applies = order_of(&stages) != Order::File;
-        Chain { stages, applies, scratch: Edits::default(), counts: Counts::default() }
+        Chain { stages, applies, scratch: Edits::default(), fates: Vec::new(), counts: Counts::default() }
     }
 
     /// Lets a record pass the stages from `first` on. Whether it leaves as it is; `made` gets what else leaves.
@@ -46,17 +48,11 @@ impl<'a> Chain<'a> {
     ) -> Result<Verdict> {
         for at in first..self.stages.len() {
             let Some(stage) = self.stages.get_mut(at) else { break };
-            let mut inner = Context {
-                evlist: cx.evlist,
-                session: &mut *cx.session,
-                edits: &mut self.scratch,
-                out: &mut self.counts,
-                pos: record.pos,
-                size: record.bytes.len() as u64,
-            };
-            let verdict = stage.record(record, &mut inner)?;
+            let inner = Context::new(cx.evlist, &mut *cx.session, &mut self.scratch, &mut self.counts);
+            let verdict = stage.record(record, &mut inner.at(record))?;
             if self.scratch.pending() != 0 {
-                self.pass_made(at + 1, record, cx, made)?;
+                let bytes = std::mem::take(&mut self.scratch).bytes_at(record.pos);
+                self.pass_made(at + 1, &bytes, record, cx, made)?;
             }
             if verdict != Verdict::Keep {
                 return Ok(verdict);
@@ -65,22 +61,42 @@ impl<'a> Chain<'a> {
         Ok(Verdict::Keep)
     }
 
+    /// Lets records pass the stages from `next` on one by one, since the stage before has made something of some.
+    #[cold]
+    fn pass_rest(
+        &mut self,
+        next: usize,
+        batch: &[Record<'_>],
+        fates: &[Fate],
+        cx: &mut Context<'_>,
+    ) -> Result<()> {
+        let edits = std::mem::take(&mut self.scratch);
+        for (&record, fate) in batch.iter().zip(fates) {
+            cx.each(record, |cx| {
+                let mut made = None;
+                self.pass_made(next, &edits.bytes_at(record.pos), record, cx, &mut made)?;
+                let verdict = match fate {
+                    Fate::Told(Verdict::Keep) => self.pass(next, record, cx, &mut made)?,
+                    Fate::Told(verdict) => *verdict,
+                    Fate::Misshapen => Verdict::Keep,
+                };
+                Ok(put(verdict, made, cx))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Lets what a stage has made pass the stages behind it.
     #[cold]
     fn pass_made(
         &mut self,
         next: usize,
+        bytes: &[u8],
         record: Record<'_>,
         cx: &mut Context<'_>,
         made: &mut Option<Box<Made>>,
     ) -> Result<()> {
-        let mut bytes = Vec::new();
-        let taken = self.scratch.take_until(u64::MAX, |_, piece| {
-            bytes.extend_from_slice(piece);
-            Ok::<(), crate::error::Error>(())
-        });
-        taken?;
-        let mut rest = bytes.as_slice();
+        let mut rest = bytes;
         while !rest.is_empty() {
             let size = type_and_size(rest, record.order).map(|(_, size)| size).filter(|&s| s >= HEADER_SIZE);
             let Some((one, others)) = size.and_then(|size| rest.split_at_checked(size)) else {
@@ -101,6 +117,24 @@ impl<'a> Chain<'a> {
     }
 }
 
+/// Puts what was made around a record into the output.
+fn put(verdict: Verdict, made: Option<Box<Made>>, cx: &mut Context<'_>) -> Verdict {
+    let Some(made) = made else {
+        return if verdict == Verdict::Keep { Verdict::Keep } else { Verdict::Drop };
+    };
+    let put = |out: &mut Vec<u8>, counts: &mut Counts| {
+        out.extend_from_slice(&made.bytes);
+        made.types.iter().for_each(|&ty| counts.add(ty));
+    };
+    if verdict == Verdict::Keep {
+        cx.insert_before(put);
+        Verdict::Keep
+    } else {
+        cx.replace(put);
+        Verdict::Replaced
+    }
+}
+
 fn order_of(stages: &[&mut dyn Stage]) -> Order {
     stages.iter().map(|s| s.order()).max().unwrap_or(Order::File)
 }
@@ -118,20 +152,45 @@ impl Stage for Chain<'_> {
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
         let mut made = None;
         let verdict = self.pass(0, record, cx, &mut made)?;
-        let Some(made) = made else {
-            return Ok(if verdict == Verdict::Keep { Verdict::Keep } else { Verdict::Drop });
-        };
-        let put = |out: &mut Vec<u8>, counts: &mut Counts| {
-            out.extend_from_slice(&made.bytes);
-            made.types.iter().for_each(|&ty| counts.add(ty));
-        };
-        if verdict == Verdict::Keep {
-            cx.insert_before(put);
-            Ok(Verdict::Keep)
-        } else {
-            cx.replace(put);
-            Ok(Verdict::Replaced)
+        Ok(put(verdict, made, cx))
+    }
+
+    fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
+        let mut batch = batch;
+        // Side-band passes by itself: what becomes of it is true for the others already.
+        if let Some((&first, rest)) =
+            batch.split_first().filter(|(first, _)| self.applies && is_side_band(first.ty()))
+        {
+            cx.each(first, |cx| self.record(first, cx))?;
+            batch = rest;
         }
+        let mut left = batch.to_vec();
+        let mut fates = std::mem::take(&mut self.fates);
+        for at in 0..self.stages.len() {
+            let Some(stage) = self.stages.get_mut(at).filter(|_| !left.is_empty()) else { break };
+            fates.clear();
+            let mut inner = Context::new(cx.evlist, &mut *cx.session, &mut self.scratch, &mut self.counts);
+            inner.fates = Fates::Kept(&mut fates);
+            inner.misshapen = cx.misshapen.as_deref_mut();
+            stage.records(&left, &mut inner)?;
+            if self.scratch.pending() != 0 {
+                return self.pass_rest(at + 1, &left, &fates, cx);
+            }
+            if fates.iter().all(|fate| *fate == Fate::Told(Verdict::Keep)) {
+                continue;
+            }
+            for (&record, fate) in left.iter().zip(&fates) {
+                match fate {
+                    Fate::Told(Verdict::Keep) => {}
+                    Fate::Told(_) => cx.each(record, |_| Ok(Verdict::Drop))?,
+                    Fate::Misshapen => cx.each(record, |_| Ok(Verdict::Keep))?,
+                }
+            }
+            let mut fate = fates.iter();
+            left.retain(|_| fate.next() == Some(&Fate::Told(Verdict::Keep)));
+        }
+        self.fates = fates;
+        left.into_iter().try_for_each(|record| cx.each(record, |_| Ok(Verdict::Keep)))
     }
 
     fn take_features(&mut self) -> FeatureEdits {
@@ -189,14 +248,7 @@ mod tests {
         let record = Record { bytes: &bytes, order: ORDER, pos: 100 };
         let evlist = Evlist::new(ORDER);
         session.apply(record, &evlist).unwrap();
-        let mut cx = Context {
-            evlist: &evlist,
-            session: &mut session,
-            edits: &mut edits,
-            out: &mut out,
-            pos: 100,
-            size: bytes.len() as u64,
-        };
+        let mut cx = Context::new(&evlist, &mut session, &mut edits, &mut out).at(record);
         let verdict = Chain::new(stages).record(record, &mut cx).unwrap();
         let mut left = Vec::new();
         edits
@@ -246,6 +298,64 @@ mod tests {
         assert_eq!(second.1, [b"one", b"two", b"bad"].map(|n| n.to_vec()));
         assert_eq!(third.1, [b"one", b"mid", b"two"].map(|n| n.to_vec()));
         assert_eq!(name, b"bad");
+    }
+
+    #[test]
+    fn a_batch_passes_stage_by_stage_until_something_is_made() {
+        let mut first = Probe(
+            |name: &[u8], cx: &mut Context<'_>| match name {
+                b"b" => Verdict::Drop,
+                b"d" => {
+                    cx.insert_before(|out, _| out.extend(comm(b"new\0\0\0\0\0")));
+                    Verdict::Keep
+                }
+                _ => Verdict::Keep,
+            },
+            Vec::new(),
+        );
+        for made in [false, true] {
+            let names: Vec<&[u8; 8]> = vec![b"a\0\0\0\0\0\0\0", b"b\0\0\0\0\0\0\0", b"c\0\0\0\0\0\0\0"];
+            let names = [names, if made { vec![b"d\0\0\0\0\0\0\0"] } else { vec![] }].concat();
+            let all: Vec<Vec<u8>> = names.iter().map(|name| comm(name)).collect();
+            // Not in the order of their places, as by time.
+            let pos = |at: usize| 1000 - 24 * at as u64;
+            let batch: Vec<Record<'_>> = all
+                .iter()
+                .enumerate()
+                .map(|(at, bytes)| Record { bytes, order: ORDER, pos: pos(at) })
+                .collect();
+            let mut second = Probe(
+                |name: &[u8], _: &mut Context<'_>| if name == b"c" { Verdict::Drop } else { Verdict::Keep },
+                Vec::new(),
+            );
+            let mut third = Probe(|_: &[u8], _: &mut Context<'_>| Verdict::Keep, Vec::new());
+            let mut session = Session::new(Arch::from_name("x86_64"));
+            let (mut edits, mut out) = (Edits::default(), Counts::default());
+            let evlist = Evlist::new(ORDER);
+            let mut cx = Context::new(&evlist, &mut session, &mut edits, &mut out);
+            let mut chain = Chain::new(vec![&mut first, &mut second, &mut third]);
+            // As if they did not change the session: then they come in one batch.
+            chain.applies = false;
+            chain.records(&batch, &mut cx).unwrap();
+            drop(chain);
+            let mut left = Vec::new();
+            edits
+                .take_until(u64::MAX, |edit, bytes| {
+                    left.push((edit.pos, edit.skip, bytes.len()));
+                    Ok::<(), ()>(())
+                })
+                .unwrap();
+            let dropped = [(pos(2), 24, 0), (pos(1), 24, 0)];
+            let inserted = [(pos(3), 0, 24)].into_iter().filter(|_| made);
+            assert_eq!(left, inserted.chain(dropped).collect::<Vec<_>>());
+            assert_eq!(out.get(RecordType::COMM), if made { 3 } else { 1 });
+            let mut saw = vec![b"a".to_vec()];
+            if made {
+                saw.extend([b"new".to_vec(), b"d".to_vec()]);
+            }
+            assert_eq!(third.1, saw);
+        }
+        assert_eq!(first.1.concat(), b"abcabcd");
     }
 
     #[test]

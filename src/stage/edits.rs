@@ -66,6 +66,14 @@ impl Edits {
         self.arena.len() + self.list.len() * size_of::<Edit>()
     }
 
+    /// What goes before or in the place of the record at a position.
+    pub fn bytes_at(&self, pos: u64) -> Vec<u8> {
+        let mut found: Vec<&Edit> = self.list.iter().filter(|e| e.pos == pos).collect();
+        found.sort_by_key(|e| e.skip > 0);
+        let bytes = found.into_iter().map(|e| self.arena.get(e.bytes.clone()).unwrap_or_default());
+        bytes.flatten().copied().collect()
+    }
+
     /// Takes the changes before `end` in their order, calling `f` with each and its bytes. Of several at one position
     /// insertions come first, in the order in which they were made.
     pub fn take_until<E>(

@@ -15,7 +15,8 @@ pub use edits::{Edit, Edits};
 pub use pipeline::{Finished, HeadRecords, Pipeline};
 
 use crate::abi::feature::Feature;
-use crate::error::Result;
+use crate::abi::record::RecordType;
+use crate::error::{ErrorKind, Result};
 use crate::event::Record;
 use crate::evlist::Evlist;
 use crate::header::Header;
@@ -43,7 +44,24 @@ pub enum Verdict {
     Replaced,
 }
 
-/// What a stage works with while it looks at one record.
+/// What has become of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The stage has said so.
+    Told(Verdict),
+    /// In salvage, it could not be read and stays.
+    Misshapen,
+}
+
+/// Where verdicts go.
+enum Fates<'a> {
+    /// They are done: what stays is counted, what does not is left out.
+    Done,
+    /// One after the other, for a stage that runs others.
+    Kept(&'a mut Vec<Fate>),
+}
+
+/// What a stage works with while it looks at records.
 pub struct Context<'a> {
     /// The events.
     pub evlist: &'a Evlist,
@@ -52,11 +70,25 @@ pub struct Context<'a> {
     pub session: &'a mut Session,
     edits: &'a mut Edits,
     out: &'a mut Counts,
+    fates: Fates<'a>,
+    /// In salvage, how many records could not be read.
+    misshapen: Option<&'a mut u64>,
     pos: u64,
     size: u64,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// For records yet to be taken in hand; verdicts are done as they are told.
+    fn new(evlist: &'a Evlist, session: &'a mut Session, edits: &'a mut Edits, out: &'a mut Counts) -> Self {
+        Context { evlist, session, edits, out, fates: Fates::Done, misshapen: None, pos: 0, size: 0 }
+    }
+
+    /// Takes a record in hand.
+    fn at(mut self, record: Record<'_>) -> Self {
+        (self.pos, self.size) = (record.pos, record.bytes.len() as u64);
+        self
+    }
+
     /// Puts the records that `make` appends before the record at hand; each is counted as it is told.
     pub fn insert_before<R>(&mut self, make: impl FnOnce(&mut Vec<u8>, &mut Counts) -> R) -> R {
         let out = &mut *self.out;
@@ -67,6 +99,49 @@ impl Context<'_> {
     pub fn replace<R>(&mut self, make: impl FnOnce(&mut Vec<u8>, &mut Counts) -> R) -> R {
         let out = &mut *self.out;
         self.edits.replace(self.pos, self.size, |bytes| make(bytes, out))
+    }
+
+    /// Takes a record in hand, and what `look` makes of it. To be called for each record of a batch, in order.
+    #[inline]
+    pub fn each(
+        &mut self,
+        record: Record<'_>,
+        look: impl FnOnce(&mut Self) -> Result<Verdict>,
+    ) -> Result<()> {
+        (self.pos, self.size) = (record.pos, record.bytes.len() as u64);
+        let fate = match look(self) {
+            Ok(verdict) => Fate::Told(verdict),
+            Err(e) => match &mut self.misshapen {
+                Some(count) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) => {
+                    **count += 1;
+                    Fate::Misshapen
+                }
+                _ => return Err(e.at(record.pos).in_record(record.ty())),
+            },
+        };
+        self.settle(record.ty(), fate);
+        Ok(())
+    }
+
+    /// All of these records stay as they are.
+    #[inline]
+    pub fn keep(&mut self, batch: &[Record<'_>]) {
+        match &mut self.fates {
+            Fates::Kept(fates) => fates.extend(batch.iter().map(|_| Fate::Told(Verdict::Keep))),
+            Fates::Done => batch.iter().for_each(|record| self.out.add(record.ty())),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, ty: RecordType, fate: Fate) {
+        match &mut self.fates {
+            Fates::Kept(fates) => fates.push(fate),
+            Fates::Done => match fate {
+                Fate::Told(Verdict::Keep) | Fate::Misshapen => self.out.add(ty),
+                Fate::Told(Verdict::Drop) => self.edits.drop_record(self.pos, self.size),
+                Fate::Told(Verdict::Replaced) => {}
+            },
+        }
     }
 }
 
@@ -84,6 +159,12 @@ pub trait Stage {
 
     /// Looks at one record. Kernel records come in the stage's order; perf's own records come as they are read.
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict>;
+
+    /// Looks at several records, each through [`Context::each`]. In an order by time the first alone may be side-band,
+    /// so the session is as it was at each of them.
+    fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
+        batch.iter().try_for_each(|&record| cx.each(record, |cx| self.record(record, cx)))
+    }
 
     /// Feature sections that the stage wants changed, asked after [`Stage::begin`]; `None` leaves one out.
     fn take_features(&mut self) -> FeatureEdits {

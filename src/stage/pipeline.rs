@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::scan::{Scanner, Stop, Stretches};
-use super::{Context, Counts, Edits, Order, Stage, Verdict};
+use super::{Context, Counts, Edits, Order, Stage};
 use crate::abi::feature::Feature;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, begin_record, finish_record, type_and_size, user};
 use crate::evlist::Evlist;
 use crate::header::Header;
-use crate::ordered_events::{Batch, OrderedEvents};
+use crate::ordered_events::{Batch, DELIVERED_MAX, OrderedEvents, is_side_band};
 use crate::reader::{Block, Source, cut_off, is_compressed, is_perf_talking, too_small};
 use crate::session::{Arch, Session};
 use crate::writer::Sink;
@@ -234,27 +234,33 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             return self.scan_queued(block, at);
         }
         let mut emit_at = base + EMIT_EVERY;
+        let mut seen = Vec::new();
         let ahead =
             block.map().and_then(|(map, range)| Some((ReadAhead::start(map, range.clone())?, range.start)));
         while at < bytes.len() {
             let pos = base + at as u64;
             let rest = bytes.get(at..).unwrap_or_default();
             if rest.first() == Some(&b'[') && is_perf_talking(rest) == Some(true) {
+                self.visit_all(&mut seen)?;
                 self.talk(block, at);
                 return Ok(None);
             }
             let Some((ty, size)) = type_and_size(rest, order) else {
+                self.visit_all(&mut seen)?;
                 self.cut(block, at);
                 return Err(cut_off(None, HEADER_SIZE, rest.len(), pos));
             };
             if is_compressed(ty) && block.map().is_some() {
+                self.visit_all(&mut seen)?;
                 return Ok(Some(at));
             }
             if size < HEADER_SIZE {
+                self.visit_all(&mut seen)?;
                 self.cut(block, at);
                 return Err(too_small(ty, size, pos));
             }
             let Some(raw) = rest.get(..size) else {
+                self.visit_all(&mut seen)?;
                 self.cut(block, at);
                 return Err(cut_off(Some(ty), size, rest.len(), pos));
             };
@@ -264,9 +270,18 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 if !self.started {
                     self.start()?;
                 }
-                self.visit(record)?;
+                match &self.stage {
+                    None => self.done.records_out.add(ty),
+                    Some(_) => {
+                        seen.push(record);
+                        if seen.len() == DELIVERED_MAX {
+                            self.visit_all(&mut seen)?;
+                        }
+                    }
+                }
                 size
             } else {
+                self.visit_all(&mut seen)?;
                 match self.user_record(block, at, record, ty) {
                     Ok(taken) => taken,
                     Err(e) => {
@@ -278,12 +293,14 @@ impl<'a, S: Sink> Pipeline<'a, S> {
             at += taken;
             if pos >= emit_at {
                 emit_at = pos + EMIT_EVERY;
+                self.visit_all(&mut seen)?;
                 if let Some((ahead, start)) = &ahead {
                     ahead.reached(start + at);
                 }
                 self.emit(Some(base + at as u64))?;
             }
         }
+        self.visit_all(&mut seen)?;
         self.emit(Some(block.end()))?;
         Ok(None)
     }
@@ -371,12 +388,22 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         self.sink.front(&front)
     }
 
-    /// Lets the stage see a record.
+    /// Lets the stage see records.
     #[inline]
-    fn visit(&mut self, record: Record<'_>) -> Result<()> {
+    fn visit(&mut self, batch: &[Record<'_>]) -> Result<()> {
         let apply = self.queue.is_some();
         let session = &mut self.session;
-        visit(&mut self.stage, session, apply, &self.evlist, &mut self.edits, &mut self.done, record)
+        visit(&mut self.stage, session, apply, &self.evlist, &mut self.edits, &mut self.done, batch)
+    }
+
+    /// Lets the stage see records that were put together, and forgets them.
+    #[inline]
+    fn visit_all(&mut self, batch: &mut Vec<Record<'_>>) -> Result<()> {
+        if !batch.is_empty() {
+            self.visit(batch)?;
+            batch.clear();
+        }
+        Ok(())
     }
 
     /// A record of perf's own; how many bytes of the block it takes with its payload.
@@ -454,7 +481,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                 if ty == RecordType::AUXTRACE {
                     self.aux.push_back((record.pos, size as u64));
                 }
-                self.visit(record)?;
+                self.visit(&[record])?;
             }
         }
         self.payload = payload - here as u64;
@@ -466,11 +493,11 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let (stage, evlist, edits, done) = (&mut self.stage, &self.evlist, &mut self.edits, &mut self.done);
         let (window, session) = (&self.window, &mut self.session);
-        queue.flush(limit, &mut |record| {
-            visit(stage, session, true, evlist, edits, done, record).map_err(|e| {
-                let block = window.iter().find(|b| (b.base()..b.end()).contains(&record.pos));
-                match block {
-                    Some(block) => block.locate(e.in_record(record.ty()).at(record.pos)),
+        queue.flush(limit, &mut |batch| {
+            visit(stage, session, true, evlist, edits, done, batch).map_err(|e| {
+                let at = e.offset();
+                match window.iter().find(|b| at.is_some_and(|at| (b.base()..b.end()).contains(&at))) {
+                    Some(block) => block.locate(e),
                     None => e,
                 }
             })
@@ -533,7 +560,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     }
 }
 
-#[inline]
+/// Lets the stage see records of which the first alone may change the session.
 fn visit(
     stage: &mut Option<&mut dyn Stage>,
     session: &mut Session,
@@ -541,34 +568,25 @@ fn visit(
     evlist: &Evlist,
     edits: &mut Edits,
     done: &mut Finished,
-    record: Record<'_>,
+    batch: &[Record<'_>],
 ) -> Result<()> {
-    let ty = record.ty();
     let Some(stage) = stage else {
-        done.records_out.add(ty);
+        batch.iter().for_each(|record| done.records_out.add(record.ty()));
         return Ok(());
     };
-    let size = record.bytes.len() as u64;
     let before = edits.pending();
-    let seen = match apply && ty != RecordType::SAMPLE {
-        true => session.apply(record, evlist),
-        false => Ok(()),
-    };
-    let seen = seen.and_then(|()| {
-        let out = &mut done.records_out;
-        stage.record(record, &mut Context { evlist, session, edits, out, pos: record.pos, size })
-    });
-    let verdict = match seen {
-        Err(e) if done.tolerant && matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Truncated) => {
-            done.misshapen += 1;
-            Verdict::Keep
-        }
-        seen => seen?,
-    };
-    match verdict {
-        Verdict::Keep => done.records_out.add(ty),
-        Verdict::Drop => edits.drop_record(record.pos, size),
-        Verdict::Replaced => {}
+    let mut cx = Context::new(evlist, session, edits, &mut done.records_out);
+    cx.misshapen = done.tolerant.then_some(&mut done.misshapen);
+    let mut batch = batch;
+    if let Some((&first, rest)) = batch.split_first().filter(|(first, _)| apply && is_side_band(first.ty()))
+        && let Err(e) = cx.session.apply(first, evlist)
+    {
+        // It is not for the stage to see what can't be read.
+        cx.each(first, |_| Err(e))?;
+        batch = rest;
+    }
+    if !batch.is_empty() {
+        stage.records(batch, &mut cx)?;
     }
     if edits.pending() != before {
         done.unchanged = false;

@@ -52,17 +52,33 @@ impl Stage for DlFilterStage {
         if self.starts { self.filter.borrow_mut().start(header) } else { Ok(()) }
     }
 
-    #[inline]
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        if record.ty() != RecordType::SAMPLE {
-            return Ok(Verdict::Keep);
-        }
-        if !self.filter.borrow_mut().keeps(self.when, record, cx.evlist, cx.session)? {
-            return Ok(Verdict::Drop);
-        }
-        self.kept.note(record.time(cx.evlist));
-        Ok(Verdict::Keep)
+        look(&mut self.filter.borrow_mut(), self.when, &mut self.kept, record, cx)
     }
+
+    fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
+        let filter = &mut *self.filter.borrow_mut();
+        let (when, kept) = (self.when, &mut self.kept);
+        batch.iter().try_for_each(|&record| cx.each(record, |cx| look(filter, when, kept, record, cx)))
+    }
+}
+
+#[inline]
+fn look(
+    filter: &mut DlFilter,
+    when: When,
+    kept: &mut Times,
+    record: Record<'_>,
+    cx: &mut Context<'_>,
+) -> Result<Verdict> {
+    if record.ty() != RecordType::SAMPLE {
+        return Ok(Verdict::Keep);
+    }
+    if !filter.keeps(when, record, cx.evlist, cx.session)? {
+        return Ok(Verdict::Drop);
+    }
+    kept.note(record.time(cx.evlist));
+    Ok(Verdict::Keep)
 }
 
 /// A plugin.
@@ -93,9 +109,37 @@ impl PluginStage {
         self.plugin.info()
     }
 
+    /// What becomes of a record of the batch that the plugin has seen; `told` counts those it was told of.
+    #[inline]
+    fn fate(
+        &mut self,
+        index: usize,
+        told: &mut usize,
+        record: Record<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Verdict> {
+        let outcome = match self.plugin.is_told(*told, index) {
+            true => {
+                *told += 1;
+                self.plugin.outcome(*told - 1, record, cx.evlist)?
+            }
+            false => Outcome::Keep,
+        };
+        match outcome {
+            Outcome::Keep => {
+                if record.ty() == RecordType::SAMPLE {
+                    self.kept.note(record.time(cx.evlist));
+                }
+                Ok(Verdict::Keep)
+            }
+            Outcome::Drop => Ok(Verdict::Drop),
+            Outcome::Given { keep } => Ok(self.put(*told - 1, keep, record, cx)),
+        }
+    }
+
     #[cold]
-    fn put(&mut self, keep: bool, record: Record<'_>, cx: &mut Context<'_>) -> Verdict {
-        let given = self.plugin.given();
+    fn put(&mut self, told: usize, keep: bool, record: Record<'_>, cx: &mut Context<'_>) -> Verdict {
+        let given = self.plugin.given(told);
         if keep {
             self.kept.note_all(record.bytes, record.order, cx.evlist);
         }
@@ -114,7 +158,7 @@ impl PluginStage {
         if !given.before.is_empty() {
             cx.insert_before(|out, counts| put(given.before, out, counts));
         }
-        let verdict = match (keep, given.instead.is_empty() && given.after.is_empty()) {
+        match (keep, given.instead.is_empty() && given.after.is_empty()) {
             (true, true) => Verdict::Keep,
             (false, true) => Verdict::Drop,
             (keep, false) => {
@@ -124,9 +168,7 @@ impl PluginStage {
                 });
                 Verdict::Replaced
             }
-        };
-        self.plugin.clear_given();
-        verdict
+        }
     }
 }
 
@@ -143,19 +185,26 @@ impl Stage for PluginStage {
         self.plugin.take_features()
     }
 
-    #[inline]
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        let ty = record.ty();
-        match self.plugin.record(record, ty, cx.evlist, cx.session)? {
-            Outcome::Keep => {
-                if ty == RecordType::SAMPLE {
-                    self.kept.note(record.time(cx.evlist));
-                }
-                Ok(Verdict::Keep)
+        self.plugin.records(&[record], cx.evlist, cx.session)?;
+        self.fate(0, &mut 0, record, cx)
+    }
+
+    fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
+        self.plugin.records(batch, cx.evlist, cx.session)?;
+        if self.plugin.keeps_all() {
+            if let Some((first, last)) = self.plugin.times() {
+                self.kept.note(Some(first));
+                self.kept.note(Some(last));
             }
-            Outcome::Drop => Ok(Verdict::Drop),
-            Outcome::Given { keep } => Ok(self.put(keep, record, cx)),
+            cx.keep(batch);
+            return Ok(());
         }
+        let mut told = 0;
+        for (index, &record) in batch.iter().enumerate() {
+            cx.each(record, |cx| self.fate(index, &mut told, record, cx))?;
+        }
+        Ok(())
     }
 }
 

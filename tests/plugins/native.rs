@@ -42,11 +42,14 @@ fn a_plugin_that_breaks_the_contract_is_an_error_that_names_it_and_leaves_nothin
         let outcome = run(&plugin, what, &out).expect_failure(what);
         let stderr = outcome.stderr;
         assert!(stderr.contains("plugin rogue: ") && stderr.contains(says), "{what}: {stderr}");
-        assert_eq!(
-            stderr.contains("SAMPLE record"),
-            !matches!(what, "noopen" | "latefail"),
-            "{what}: {stderr}"
-        );
+        let place = match what {
+            "noopen" | "latefail" => None,
+            // It does not say at which record, so the message names the first that it was shown.
+            "fail" | "silent" => Some("at this record or one of the "),
+            _ => Some("SAMPLE record: "),
+        };
+        assert!(place.is_none_or(|place| stderr.contains(place)), "{what}: {stderr}");
+        assert!(place.is_some() || !stderr.contains("SAMPLE record"), "{what}: {stderr}");
         assert!(!stderr.contains("answered after"), "{what}: {stderr}");
         assert_eq!(dir.names(), ["rogue.so"], "{what}");
     }
@@ -59,7 +62,7 @@ fn objects_that_are_no_plugins_are_refused() {
     let dir = Dir::new();
     let out = dir.join("out");
     for (name, flags, says) in [
-        ("major.so", &["-DMAJOR=9"][..], "is built for version 9.0 of the plugin interface, this is 1.1"),
+        ("major.so", &["-DMAJOR=9"][..], "is built for version 9.1 of the plugin interface, this is 1.1"),
         ("symbol.so", &["-DSYMBOLLESS"], "has no symbol repipe_plugin"),
         ("null.so", &["-DNOTHING"], "gave no descriptor"),
         ("name.so", &["-DNAMELESS"], "has no name"),

@@ -48,73 +48,82 @@ static void header(uint32_t type, uint16_t size)
 	memcpy(record + 6, &size, 2);
 }
 
-__attribute__((unused)) static int32_t records(void *data, const struct rpp_host *h, void *ctx, const struct rpp_batch *b)
+__attribute__((unused)) static int32_t one(const struct rpp_host *h, void *ctx, const struct rpp_batch *b, uint32_t at)
 {
-	const struct rpp_record *r = rpp_at(b, 0);
+	const struct rpp_record *r = rpp_at(b, at);
 
 	if (r->type != 9)
 		return 0;
 	if (!strcmp(mode, "drop")) {
-		b->verdicts[0] = RPP_DROP;
+		b->verdicts[at] = RPP_DROP;
 	} else if (!strcmp(mode, "verdict")) {
-		b->verdicts[0] = 77;
+		b->verdicts[at] = 77;
 	} else if (!strcmp(mode, "fail")) {
 		h->fail(ctx, "I do not like it");
 		return -1;
 	} else if (!strcmp(mode, "silent")) {
 		return -5;
 	} else if (!strcmp(mode, "nothing")) {
-		b->verdicts[0] = RPP_REPLACE;
+		b->verdicts[at] = RPP_REPLACE;
 	} else if (!strcmp(mode, "oversized")) {
 		header(9, 0xfff8);
-		h->insert_before(ctx, 0, record, sizeof(record));
+		h->insert_before(ctx, at, record, sizeof(record));
 	} else if (!strcmp(mode, "misaligned")) {
 		header(3, 27);
-		h->insert_before(ctx, 0, record, 27);
+		h->insert_before(ctx, at, record, 27);
 	} else if (!strcmp(mode, "short")) {
-		h->insert_after(ctx, 0, record, 5);
+		h->insert_after(ctx, at, record, 5);
 	} else if (!strcmp(mode, "type")) {
 		header(68, 8);
-		h->insert_after(ctx, 0, record, 8);
+		h->insert_after(ctx, at, record, 8);
 	} else if (!strcmp(mode, "sample")) {
 		header(9, 16);
-		h->replace(ctx, 0, record, 16);
-		b->verdicts[0] = RPP_REPLACE;
+		h->replace(ctx, at, record, 16);
+		b->verdicts[at] = RPP_REPLACE;
 	} else if (!strcmp(mode, "both")) {
-		h->replace(ctx, 0, r->bytes, r->len);
+		h->replace(ctx, at, r->bytes, r->len);
 	} else if (!strcmp(mode, "endless")) {
-		while (!h->insert_before(ctx, 0, r->bytes, r->len))
+		while (!h->insert_before(ctx, at, r->bytes, r->len))
 			;
 	} else if (!strcmp(mode, "huge")) {
-		h->insert_before(ctx, 0, r->bytes, UINT64_MAX);
-		h->insert_before(ctx, 0, r->bytes, INT64_MAX);
-		h->insert_before(ctx, 7, r->bytes, r->len);
-		h->insert_before(NULL, 0, r->bytes, r->len);
-		h->insert_before(ctx, 0, NULL, 8);
-		h->resolve(ctx, 0, ~0u, r->ip, NULL);
-		h->field(ctx, 0, 1000, NULL);
+		h->insert_before(ctx, at, r->bytes, UINT64_MAX);
+		h->insert_before(ctx, at, r->bytes, INT64_MAX);
+		h->insert_before(ctx, b->count, r->bytes, r->len);
+		h->insert_before(NULL, at, r->bytes, r->len);
+		h->insert_before(ctx, at, NULL, 8);
+		h->resolve(ctx, at, ~0u, r->ip, NULL);
+		h->field(ctx, at, 1000, NULL);
 		h->attr(ctx, 1000, NULL);
 		h->event_name(ctx, 1000);
 		h->log(ctx, 0, NULL);
 		h->set_feature(ctx, 3, r->bytes, 8);
 	} else if (!strcmp(mode, "twice")) {
-		h->replace(ctx, 0, r->bytes, r->len);
-		h->replace(ctx, 0, r->bytes, r->len);
-		b->verdicts[0] = RPP_REPLACE;
+		h->replace(ctx, at, r->bytes, r->len);
+		h->replace(ctx, at, r->bytes, r->len);
+		b->verdicts[at] = RPP_REPLACE;
 	} else if (!strcmp(mode, "resolve")) {
 		struct rpp_location al = { .size = sizeof(al) }, none = { .size = 4 };
 		struct rpp_field f;
 		char line[256];
 
-		if (h->resolve(ctx, 0, ~0u, r->ip, &none) == 0)
+		if (h->resolve(ctx, at, ~0u, r->ip, &none) == 0)
 			return -6;
-		if (h->resolve(ctx, 0, ~0u, r->ip, &al) || h->field(ctx, 0, RPP_FIELD_IP, &f))
+		if (h->resolve(ctx, at, ~0u, r->ip, &al) || h->field(ctx, at, RPP_FIELD_IP, &f))
 			return -7;
-		snprintf(line, sizeof(line), "%s %s %s+%u %d %s", h->comm(ctx, 0), h->event_name(ctx, r->evsel), al.symbol,
+		snprintf(line, sizeof(line), "%s %s %s+%u %d %s", h->comm(ctx, at), h->event_name(ctx, r->evsel), al.symbol,
 			 (unsigned)(al.address - al.symbol_start), f.value == r->ip, strrchr(al.dso, '/') + 1);
 		h->log(ctx, 1, line);
 	}
 	return 0;
+}
+
+__attribute__((unused)) static int32_t records(void *data, const struct rpp_host *h, void *ctx, const struct rpp_batch *b)
+{
+	int32_t code = 0;
+
+	for (uint32_t at = 0; at < b->count && !code; at++)
+		code = one(h, ctx, b, at);
+	return code;
 }
 
 static int32_t finish(void *data, const struct rpp_host *h, void *ctx)

@@ -155,7 +155,11 @@ struct rpp_open {
 	uint32_t evsel_count; /* so far: events of a pipe may come later */
 };
 
-/* Records, all of them after what came before them has been seen by the host. */
+/*
+ * Records on end, of those that are wanted. By time, one that changes what addresses or threads mean (MMAP, COMM, FORK ...)
+ * is the first of its batch, and the host has taken note of it: what is asked of any record of the batch is answered as it
+ * was then. What is given takes effect when the hook returns. A sample too short for its event's fields is not shown.
+ */
 struct rpp_batch {
 	uint32_t size;
 	uint32_t count;

@@ -125,6 +125,7 @@ unsafe extern "C" fn records<P: Plugin>(
     let host = unsafe { Host::new(host, ctx, state.order) };
     guard(host, |host| {
         for index in 0..batch.count as usize {
+            host.at(index as u32);
             // SAFETY: there are `count` records, `stride` bytes apart, each with its bytes, and as many verdicts.
             let (told, verdict) = unsafe {
                 let told = batch.records.cast::<u8>().add(index * batch.stride as usize);

@@ -14,6 +14,8 @@ pub struct Host<'a> {
     table: &'a abi::Host,
     ctx: *mut c_void,
     order: Order,
+    /// Index of the record at hand.
+    record: u32,
     lent: PhantomData<&'a mut ()>,
 }
 
@@ -97,7 +99,12 @@ impl<'a> Host<'a> {
     pub(crate) unsafe fn new(table: *const abi::Host, ctx: *mut c_void, order: Order) -> Option<Host<'a>> {
         // SAFETY: the caller says so; a table of a later version begins as this one does.
         let table = unsafe { table.as_ref() }?;
-        Some(Host { table, ctx, order, lent: PhantomData })
+        Some(Host { table, ctx, order, record: 0, lent: PhantomData })
+    }
+
+    /// Takes the record of an index in hand.
+    pub(crate) fn at(&mut self, record: u32) {
+        self.record = record;
     }
 
     /// Byte order of the recording.
@@ -161,14 +168,14 @@ impl<'a> Host<'a> {
             reserved: 0,
         };
         // SAFETY: a function of the host's with its ctx, and a structure of the size it states.
-        let code = unsafe { (self.table.resolve)(self.ctx, 0, cpumode, address, &raw mut to) };
+        let code = unsafe { (self.table.resolve)(self.ctx, self.record, cpumode, address, &raw mut to) };
         (code == 0 && to.found != 0).then_some(to)
     }
 
     /// Name of the record's thread.
     pub fn comm(&mut self) -> Option<&[u8]> {
         // SAFETY: a function of the host's with its ctx; the text is valid until the hook returns.
-        text(unsafe { (self.table.comm)(self.ctx, 0) })
+        text(unsafe { (self.table.comm)(self.ctx, self.record) })
     }
 
     /// Name of an event by its index.
@@ -190,7 +197,7 @@ impl<'a> Host<'a> {
     pub fn field(&mut self, field: u32) -> Option<Field> {
         let mut to = abi::Field::default();
         // SAFETY: a function of the host's with its ctx, and a place for the field.
-        let code = unsafe { (self.table.field)(self.ctx, 0, field, &raw mut to) };
+        let code = unsafe { (self.table.field)(self.ctx, self.record, field, &raw mut to) };
         (code == 0).then_some(Field { offset: to.offset as usize, len: to.len as usize, value: to.value })
     }
 
@@ -204,17 +211,17 @@ impl<'a> Host<'a> {
 
     /// What goes in the record's place with [`crate::Verdict::Replace`]: whole records.
     pub fn replace(&mut self, records: &[u8]) -> Result<(), String> {
-        self.put(self.table.replace, 0, records)
+        self.put(self.table.replace, self.record, records)
     }
 
     /// Whole records to go before the record.
     pub fn insert_before(&mut self, records: &[u8]) -> Result<(), String> {
-        self.put(self.table.insert_before, 0, records)
+        self.put(self.table.insert_before, self.record, records)
     }
 
     /// Whole records to go behind the record.
     pub fn insert_after(&mut self, records: &[u8]) -> Result<(), String> {
-        self.put(self.table.insert_after, 0, records)
+        self.put(self.table.insert_after, self.record, records)
     }
 
     /// A feature section (`HEADER_*`) as it is.

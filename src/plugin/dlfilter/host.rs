@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::abi::{Functions, Location, Sample};
-use super::sample::{ATTR_WORDS, NO_SAMPLE, Words, native_attr};
+use super::sample::{ATTR_WORDS, Words, native_attr};
 use crate::abi::misc::CpuMode;
 use crate::evlist::Evlist;
 use crate::plugin::resolve::{Place, Resolver, Whose};
@@ -44,7 +44,8 @@ pub(super) struct Host {
     args: Vec<CString>,
     argv: Vec<*mut c_char>,
     pub phase: Phase,
-    pub sample: Sample,
+    /// Of each event the sample that the filter is told, with what was last filled in.
+    pub samples: Vec<Sample>,
     pub words: Words,
     pub event: usize,
     /// The session and the events; valid in [`Phase::Sample`] alone.
@@ -89,7 +90,7 @@ impl Host {
             args,
             argv,
             phase: Phase::Idle,
-            sample: NO_SAMPLE,
+            samples: Vec::new(),
             words: Words::default(),
             event: 0,
             session: null_mut(),
@@ -124,15 +125,24 @@ impl Host {
         unsafe { self.session.as_mut() }
     }
 
+    /// What is asked of the sample at hand: nothing, before there is one.
+    fn of_sample<T: Default>(&self, what: impl FnOnce(&Sample) -> T) -> T {
+        self.samples.get(self.event).map(what).unwrap_or_default()
+    }
+
+    fn ip(&self) -> u64 {
+        self.of_sample(|sample| sample.ip)
+    }
+
     fn whose(&mut self) -> Whose {
-        let (pid, tid) = (self.sample.pid, self.sample.tid);
+        let (pid, tid) = self.of_sample(|sample| (sample.pid, sample.tid));
         let mode = self.mode();
         let machine = self.session().map_or(HOST, |session| session.machine_of(mode, None, pid));
         Whose { machine, pid, tid }
     }
 
     fn mode(&self) -> CpuMode {
-        CpuMode::from_misc(self.sample.misc)
+        CpuMode::from_misc(self.of_sample(|sample| sample.misc))
     }
 
     fn place(&mut self, ip: u64, fallback: bool) -> Option<Place> {
@@ -183,7 +193,7 @@ impl Host {
             return null();
         }
         if self.ip.size == 0 {
-            let ip = self.sample.ip;
+            let ip = self.ip();
             let Some(place) = self.place(ip, false) else { return null() };
             let mut al = self.location(&place, ip);
             let whose = self.whose();
@@ -203,11 +213,11 @@ impl Host {
     }
 
     fn resolve_addr(&mut self) -> *const Location {
-        if self.phase != Phase::Sample || self.sample.addr_correlates_sym == 0 {
+        if self.phase != Phase::Sample || self.of_sample(|sample| sample.addr_correlates_sym) == 0 {
             return null();
         }
         if self.addr.size == 0 {
-            let addr = self.sample.addr;
+            let addr = self.of_sample(|sample| sample.addr);
             let Some(place) = self.place(addr, true) else { return null() };
             self.addr = self.location(&place, addr);
         }
@@ -225,14 +235,14 @@ impl Host {
     /// The map of the instruction pointer.
     fn map(&mut self) -> Option<Arc<Map>> {
         if self.map.is_none() {
-            let ip = self.sample.ip;
+            let ip = self.ip();
             self.map = Some(self.place(ip, false)?.map);
         }
         self.map.clone().flatten()
     }
 
     fn insn(&mut self) -> Option<(*const u8, u32)> {
-        let ip = self.sample.ip;
+        let ip = self.ip();
         self.session()?;
         let map = self.map()?;
         let resolver = Rc::clone(&self.resolver);
@@ -251,7 +261,7 @@ impl Host {
     }
 
     fn srcline(&mut self) -> Option<(*const c_char, u32)> {
-        let ip = self.sample.ip;
+        let ip = self.ip();
         self.session()?;
         let map = self.map()?;
         let (file, line) = self.resolver.borrow_mut().line(&map, ip)?;
@@ -274,7 +284,7 @@ impl Host {
         let machine = self.whose().machine;
         let own = self.map().filter(|map| map.contains(ip));
         let same_side = own.is_some() && {
-            let sample_ip = self.sample.ip;
+            let sample_ip = self.ip();
             self.is_kernel(machine, ip) == self.is_kernel(machine, sample_ip)
         };
         let map = if same_side { own? } else { self.place(ip, true)?.map? };

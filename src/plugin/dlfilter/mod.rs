@@ -15,9 +15,10 @@ use std::rc::Rc;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use self::abi::{Description, Filter, Functions, Sample, Start, Stop};
+use self::abi::{Description, Filter, Functions, Start, Stop};
 use self::host::{FUNCTIONS, Host, Phase};
-use super::events::{EventNames, NameOf};
+use super::events::{EventNames, EventOf, NameOf};
+use super::fixed::Plan;
 use super::resolve::Resolver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Record;
@@ -63,9 +64,8 @@ pub struct DlFilter {
     description: Option<Description>,
     names: EventNames,
     resolver: Rc<RefCell<Resolver>>,
-    templates: Vec<Sample>,
-    /// Id and event of the last sample.
-    last: Option<(u64, usize)>,
+    plans: Vec<Plan>,
+    event_of: EventOf,
     running: bool,
     // Behind everything that points into it.
     _library: Library,
@@ -111,8 +111,8 @@ impl DlFilter {
             description,
             names: EventNames::new(names),
             resolver,
-            templates: Vec::new(),
-            last: None,
+            plans: Vec::new(),
+            event_of: EventOf::default(),
             running: false,
             _library: library,
         })
@@ -174,14 +174,15 @@ impl DlFilter {
         }
     }
 
-    /// Prepares what samples of an event have in common, for events that are new.
+    /// Prepares samples of events that are new.
     #[cold]
-    fn templates(&mut self, evlist: &Evlist) {
-        let known = self.templates.len();
+    fn prepare(&mut self, evlist: &Evlist) {
+        let known = self.plans.len();
         for (index, evsel) in evlist.evsels().iter().enumerate().skip(known) {
             let name = self.names.name(evlist, index);
             let name = self.host().strings.pointer(name.as_bytes());
-            self.templates.push(sample::template(evsel, name));
+            self.host().samples.push(sample::template(evsel, name));
+            self.plans.push(Plan::new(evsel));
         }
     }
 
@@ -199,22 +200,22 @@ impl DlFilter {
             When::Late => self.late,
         };
         let Some(filter) = filter else { return Ok(true) };
-        let Some(index) = self.event_of(record, evlist) else { return Ok(true) };
-        if self.templates.len() < evlist.evsels().len() {
-            self.templates(evlist);
+        let Some(index) = self.event_of.sample(record, evlist) else { return Ok(true) };
+        if self.plans.len() < evlist.evsels().len() {
+            self.prepare(evlist);
         }
-        let (Some(template), Some(evsel)) = (self.templates.get(index), evlist.evsels().get(index)) else {
+        let (Some(plan), Some(evsel)) = (self.plans.get(index), evlist.evsels().get(index)) else {
             return Ok(true);
         };
-        // SAFETY: as in `host`; `template` is borrowed from another field.
+        // SAFETY: as in `host`; the plan is borrowed from another field.
         let host = unsafe { self.host.as_mut() };
-        host.sample = *template;
-        sample::fill(&mut host.sample, record, &evsel.layout, &mut host.words)?;
+        let Some(sample) = host.samples.get_mut(index) else { return Ok(true) };
+        sample::fill(sample, record, plan, &evsel.layout, &mut host.words)?;
+        let sample = &raw const *sample;
         host.event = index;
         host.session = session;
         host.evlist = evlist;
         host.next_sample();
-        let sample = &raw const host.sample;
         // SAFETY: the function's type is the header's; the sample, what it points to, the session and the events live
         // until it returns, and no reference to the host is used meanwhile.
         let code = unsafe { filter(self.data, sample, self.host.as_ptr().cast()) };
@@ -224,20 +225,6 @@ impl DlFilter {
             return Err(self.failed(hook, code).at(record.pos).in_record(record.ty()));
         }
         Ok(code == 0)
-    }
-
-    /// The event of a sample; neighbours are mostly of one event, so its id is rarely looked up.
-    #[inline]
-    fn event_of(&mut self, record: Record<'_>, evlist: &Evlist) -> Option<usize> {
-        let Some(id) = evlist.id_of_sample(record.bytes) else { return evlist.index_of_sample(record.bytes) };
-        match self.last {
-            Some((last, index)) if last == id => Some(index),
-            _ => {
-                let index = evlist.index_of_sample(record.bytes)?;
-                self.last = Some((id, index));
-                Some(index)
-            }
-        }
     }
 
     #[cold]

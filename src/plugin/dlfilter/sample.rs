@@ -10,6 +10,7 @@ use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::{Record, sample};
 use crate::evlist::{Evsel, SampleLayout};
+use crate::plugin::fixed::Plan;
 
 /// Software events whose data address is one of code or data that has symbols: page faults of all kinds.
 const PAGE_FAULTS: [u64; 3] = [2, 5, 6];
@@ -47,7 +48,7 @@ pub(super) fn template(evsel: &Evsel, name: *const c_char) -> Sample {
 }
 
 /// A sample that has no field.
-pub(super) const NO_SAMPLE: Sample = Sample {
+const NO_SAMPLE: Sample = Sample {
     size: size_of::<Sample>() as u32,
     ins_lat: 0,
     p_stage_cyc: 0,
@@ -91,32 +92,27 @@ pub(super) struct Words {
     branches: Vec<u64>,
 }
 
-/// Fills in what the record has. Pointers are into the record, or into `words` where the record's bytes can't be
+/// Fills in what the record has, which is the same for all samples of an event. Pointers are into the record, or into `words` where the record's bytes can't be
 /// taken as they are.
 #[inline]
 pub(super) fn fill(
     to: &mut Sample,
     record: Record<'_>,
+    plan: &Plan,
     layout: &SampleLayout,
     words: &mut Words,
 ) -> Result<()> {
-    let (bytes, order) = (record.bytes, record.order);
-    let word = |at: Option<usize>, default: u64| at.and_then(|at| order.u64(bytes, at)).unwrap_or(default);
-    let half = |at: usize| order.u32(bytes, at).map_or(-1, u32::cast_signed);
+    let fixed = plan.read(record).ok_or_else(|| record.error("too short for the fields of its event"))?;
     to.misc = record.misc();
     to.cpumode = record.cpumode().bits() as u8;
-    to.ip = word(layout.ip, to.ip);
-    if let Some(at) = layout.tid {
-        (to.pid, to.tid) = (half(at), half(at + 4));
-    }
-    to.time = word(layout.time, to.time);
-    to.addr = word(layout.addr, to.addr);
-    to.id = word(layout.id, to.id);
-    to.stream_id = word(layout.stream_id, to.stream_id);
-    to.period = word(layout.period, to.period);
-    if let Some(at) = layout.cpu {
-        to.cpu = half(at);
-    }
+    to.ip = fixed.ip();
+    (to.pid, to.tid) = fixed.pid_tid();
+    to.time = fixed.time();
+    to.addr = fixed.addr();
+    to.id = fixed.id();
+    to.stream_id = fixed.stream_id();
+    to.period = fixed.period();
+    to.cpu = fixed.cpu();
     if layout.has(VARIABLE) {
         return variable(to, record, layout, words);
     }

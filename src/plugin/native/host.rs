@@ -39,10 +39,17 @@ pub(super) enum Phase {
 
 /// What goes where around the record at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Where {
+pub(super) enum Where {
     Before,
     Instead,
     After,
+}
+
+/// What is to go around a record.
+pub(super) struct Gift {
+    record: u32,
+    place: Where,
+    bytes: Vec<u8>,
 }
 
 /// What stands behind a plugin's `ctx`. Only reached through the raw pointer that the plugin is given: while a hook runs,
@@ -51,18 +58,19 @@ pub(super) struct Ctx {
     pub phase: Phase,
     /// Valid in [`Phase::Records`] alone.
     pub session: *mut Session,
-    /// The record's bytes; valid in [`Phase::Records`] alone.
-    pub bytes: *const [u8],
-    pub record: abi::Record,
+    /// The records at hand, as many as `count` says; their bytes are valid in [`Phase::Records`] alone.
+    pub told: Vec<abi::Record>,
+    pub count: usize,
+    pub verdicts: Vec<u8>,
+    pub given: Vec<Gift>,
     /// Valid in any phase but [`Phase::Idle`].
     pub evlist: *const Evlist,
     pub names: EventNames,
     pub strings: Strings,
     pub resolver: Rc<RefCell<Resolver>>,
-    pub before: Vec<u8>,
-    pub instead: Vec<u8>,
-    pub after: Vec<u8>,
     pub failure: Option<String>,
+    /// At which record, if the plugin or the host knows.
+    pub failed_at: Option<u32>,
     pub log: Vec<String>,
     logged: usize,
     /// Whether it has said that it edits feature sections.
@@ -72,9 +80,6 @@ pub(super) struct Ctx {
     /// What becomes of them; `None` leaves one out.
     pub edits: Vec<(Feature, Option<Vec<u8>>)>,
 }
-
-/// No record's bytes.
-pub(super) const NO_BYTES: *const [u8] = std::ptr::slice_from_raw_parts(null(), 0);
 
 /// A record that says nothing.
 pub(super) const NO_RECORD: abi::Record = abi::Record {
@@ -100,16 +105,16 @@ impl Ctx {
         Ctx {
             phase: Phase::Idle,
             session: std::ptr::null_mut(),
-            bytes: NO_BYTES,
-            record: NO_RECORD,
+            told: Vec::new(),
+            count: 0,
+            verdicts: Vec::new(),
+            given: Vec::new(),
             evlist: null(),
             names,
             strings: Strings::default(),
             resolver,
-            before: Vec::new(),
-            instead: Vec::new(),
-            after: Vec::new(),
             failure: None,
+            failed_at: None,
             log: Vec::new(),
             logged: 0,
             edits_features: false,
@@ -118,9 +123,10 @@ impl Ctx {
         }
     }
 
-    /// Whether something was given for the record at hand.
-    pub fn has_given(&self) -> bool {
-        !self.before.is_empty() || !self.instead.is_empty() || !self.after.is_empty()
+    /// What was given to go at a place around a record.
+    pub fn given_for(&self, record: u32, place: Where) -> Option<&[u8]> {
+        let gift = self.given.iter().find(|gift| gift.record == record && gift.place == place)?;
+        Some(&gift.bytes)
     }
 
     fn evlist(&self) -> Option<&Evlist> {
@@ -139,33 +145,36 @@ impl Ctx {
         unsafe { self.session.as_mut() }
     }
 
-    /// The record at hand with its event, if it is a sample.
-    fn sample(&self) -> Option<(Record<'_>, &Evsel)> {
-        if self.phase != Phase::Records {
-            return None;
-        }
-        let evlist = self.evlist()?;
-        // SAFETY: in this phase the pointer is to the record's bytes, which the caller lent for the time of the call.
-        let bytes = unsafe { self.bytes.as_ref() }?;
-        let record = Record { bytes, order: evlist.order(), pos: self.record.pos };
-        Some((record, evlist.evsels().get(self.record.evsel as usize)?))
+    /// A record at hand.
+    fn told(&self, record: u32) -> Option<&abi::Record> {
+        self.told.get(..self.count)?.get(record as usize).filter(|_| self.phase == Phase::Records)
     }
 
-    fn place(&mut self, cpumode: u32, address: u64) -> Option<Place> {
-        let own = CpuMode::from_misc(self.record.misc);
+    /// A record at hand with its event, if it is a sample.
+    fn sample(&self, record: u32) -> Option<(Record<'_>, &Evsel)> {
+        let told = self.told(record)?;
+        let evlist = self.evlist()?;
+        // SAFETY: in this phase the pointer is to the record's bytes, which the caller lent for the time of the call.
+        let bytes = unsafe { std::slice::from_raw_parts(told.bytes, told.len as usize) };
+        let record = Record { bytes, order: evlist.order(), pos: told.pos };
+        Some((record, evlist.evsels().get(told.evsel as usize)?))
+    }
+
+    fn place(&mut self, record: u32, cpumode: u32, address: u64) -> Option<Place> {
+        let told = self.told(record)?;
+        let (pid, tid, own) = (told.pid, told.tid, CpuMode::from_misc(told.misc));
         let (mode, fallback) = match u16::try_from(cpumode) {
             Ok(mode) => (CpuMode::from_misc(mode), false),
             Err(_) => (own, true),
         };
-        let (pid, tid) = (self.record.pid, self.record.tid);
         let resolver = Rc::clone(&self.resolver);
         let session = self.session()?;
         let whose = Whose { machine: session.machine_of(own, None, pid), pid, tid };
         Some(resolver.borrow_mut().place(session, whose, mode, address, fallback))
     }
 
-    fn locate(&mut self, cpumode: u32, address: u64) -> Option<abi::Location> {
-        let place = self.place(cpumode, address)?;
+    fn locate(&mut self, record: u32, cpumode: u32, address: u64) -> Option<abi::Location> {
+        let place = self.place(record, cpumode, address)?;
         let mut to = abi::Location {
             size: 0,
             found: u32::from(place.map.is_some()),
@@ -210,9 +219,9 @@ impl Ctx {
         Some(to)
     }
 
-    fn comm(&mut self) -> *const c_char {
-        let (pid, tid) = (self.record.pid, self.record.tid);
-        let own = CpuMode::from_misc(self.record.misc);
+    fn comm(&mut self, record: u32) -> *const c_char {
+        let Some(told) = self.told(record) else { return null() };
+        let (pid, tid, own) = (told.pid, told.tid, CpuMode::from_misc(told.misc));
         let comm = self.session().and_then(|session| {
             let machine = session.machine_of(own, None, pid);
             session.thread(machine, pid, tid)?.comm().cloned()
@@ -220,8 +229,8 @@ impl Ctx {
         comm.map_or(null(), |comm| self.strings.pointer(&comm))
     }
 
-    fn field(&self, which: u32) -> Option<abi::Field> {
-        let (record, evsel) = self.sample()?;
+    fn field(&self, record: u32, which: u32) -> Option<abi::Field> {
+        let (record, evsel) = self.sample(record)?;
         let layout = &evsel.layout;
         let word = |at: usize| abi::Field {
             offset: at as u32,
@@ -263,20 +272,22 @@ impl Ctx {
         }
     }
 
-    fn give(&mut self, to: Where, bytes: &[u8]) -> i32 {
-        if self.phase != Phase::Records {
+    fn give(&mut self, record: u32, place: Where, bytes: &[u8]) -> i32 {
+        if self.told(record).is_none() {
             return -1;
         }
-        let buffer = match to {
-            Where::Before => &mut self.before,
-            Where::Instead => &mut self.instead,
-            Where::After => &mut self.after,
-        };
-        if buffer.len() + bytes.len() > MOST {
+        let known = self.given.iter().rposition(|gift| gift.record == record && gift.place == place);
+        let at = known.unwrap_or_else(|| {
+            self.given.push(Gift { record, place, bytes: Vec::new() });
+            self.given.len() - 1
+        });
+        let Some(gift) = self.given.get_mut(at) else { return -1 };
+        if gift.bytes.len() + bytes.len() > MOST {
             self.failure.get_or_insert_with(|| format!("gives more than {MOST} bytes for one record"));
+            self.failed_at = Some(record);
             return -1;
         }
-        buffer.extend_from_slice(bytes);
+        gift.bytes.extend_from_slice(bytes);
         0
     }
 
@@ -320,7 +331,7 @@ unsafe extern "C" fn resolve(
 ) -> i32 {
     // SAFETY: called by a plugin with its `ctx`.
     let Some(host) = (unsafe { ctx(host) }) else { return -1 };
-    if to.is_null() || record != 0 {
+    if to.is_null() {
         return -1;
     }
     // SAFETY: not null, and the structure begins with its size.
@@ -329,7 +340,7 @@ unsafe extern "C" fn resolve(
     if take < size_of::<u64>() {
         return -1;
     }
-    let Some(mut location) = host.locate(cpumode, address) else { return -1 };
+    let Some(mut location) = host.locate(record, cpumode, address) else { return -1 };
     location.size = size;
     // SAFETY: the plugin says that its structure has that many bytes; they do not overlap with a local.
     unsafe { (&raw const location).cast::<u8>().copy_to_nonoverlapping(to.cast(), take) };
@@ -338,7 +349,7 @@ unsafe extern "C" fn resolve(
 
 unsafe extern "C" fn comm(host: *mut c_void, record: u32) -> *const c_char {
     // SAFETY: called by a plugin with its `ctx`.
-    unsafe { ctx(host) }.filter(|_| record == 0).map_or(null(), Ctx::comm)
+    unsafe { ctx(host) }.map_or(null(), |host| host.comm(record))
 }
 
 unsafe extern "C" fn attr(host: *mut c_void, evsel: u32, size: *mut u32) -> *const u8 {
@@ -368,7 +379,7 @@ unsafe extern "C" fn event_name(host: *mut c_void, evsel: u32) -> *const c_char 
 unsafe extern "C" fn field(host: *mut c_void, record: u32, which: u32, to: *mut abi::Field) -> i32 {
     // SAFETY: called by a plugin with its `ctx`, and null or a place for the field.
     let (Some(host), Some(to)) = (unsafe { ctx(host) }, unsafe { to.as_mut() }) else { return -1 };
-    match host.field(which).filter(|_| record == 0) {
+    match host.field(record, which) {
         Some(field) => {
             *to = field;
             0
@@ -382,7 +393,7 @@ unsafe extern "C" fn field(host: *mut c_void, record: u32, which: u32, to: *mut 
 unsafe fn put(host: *mut c_void, record: u32, to: Where, bytes: *const u8, len: u64) -> i32 {
     // SAFETY: called by a plugin with its `ctx` and bytes of its own.
     match (unsafe { ctx(host) }, unsafe { given(bytes, len) }) {
-        (Some(host), Some(bytes)) if record == 0 => host.give(to, bytes),
+        (Some(host), Some(bytes)) => host.give(record, to, bytes),
         _ => -1,
     }
 }

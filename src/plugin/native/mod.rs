@@ -21,11 +21,12 @@ use repipe_plugin_abi as abi;
 pub use self::info::Info;
 pub use self::spec::Spec;
 
-use self::host::{Ctx, HOST, NO_BYTES, NO_RECORD, Phase};
-use super::events::{EventNames, NameOf};
+use self::host::{Ctx, HOST, NO_RECORD, Phase, Where};
+use super::events::{EventNames, EventOf, NameOf};
+use super::fixed::Plan;
 use super::resolve::Resolver;
-use crate::abi::attr::offset;
 use crate::abi::feature::Feature;
+use crate::abi::misc::CPUMODE_MASK;
 use crate::abi::record::RecordType;
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +34,9 @@ use crate::event::Record;
 use crate::evlist::Evlist;
 use crate::header::Header;
 use crate::session::Session;
+
+/// The hook for records, in messages.
+const HOOK: &str = "records";
 
 /// What becomes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +75,12 @@ pub struct Plugin {
     wanted: [u64; 4],
     /// By index, whether samples of an event are wanted, as far as was asked.
     events: Vec<bool>,
-    /// Id and event of the last sample.
-    last: Option<(u64, usize)>,
+    event_of: EventOf,
+    plans: Vec<Plan>,
+    /// First and last time of the batch's samples.
+    times: (u64, u64),
+    /// Of each record that the plugin was last told of, its index in the batch.
+    indices: Vec<u32>,
     open: bool,
     // Behind everything that points into it.
     _library: Library,
@@ -110,7 +118,10 @@ impl Plugin {
             data: null_mut(),
             records,
             events: Vec::new(),
-            last: None,
+            event_of: EventOf::default(),
+            plans: Vec::new(),
+            times: (u64::MAX, 0),
+            indices: Vec::new(),
             open: false,
             _library: library,
         })
@@ -181,7 +192,6 @@ impl Plugin {
         ctx.phase = Phase::Idle;
         ctx.evlist = null();
         ctx.session = null_mut();
-        ctx.bytes = NO_BYTES;
     }
 
     fn result(&mut self, hook: &str, code: i32) -> Result<()> {
@@ -197,82 +207,149 @@ impl Plugin {
         Error::new(ErrorKind::Plugin, format!("plugin {}: {hook}: {why}", self.info.name))
     }
 
-    /// Shows the plugin a record, if it wants it.
-    #[inline]
-    pub fn record(
-        &mut self,
-        record: Record<'_>,
-        ty: RecordType,
-        evlist: &Evlist,
-        session: &mut Session,
-    ) -> Result<Outcome> {
-        let bit = ty.0.min(255);
-        let wanted = self.wanted.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1);
-        if !wanted {
-            return Ok(Outcome::Keep);
-        }
-        let index = match ty {
-            RecordType::SAMPLE => match self.event_of(record, evlist) {
-                Some(index) if self.info.events.is_empty() || self.wants_event(index, evlist) => Some(index),
-                _ => return Ok(Outcome::Keep),
-            },
-            _ => None,
-        };
+    /// Shows the plugin those of some records that it wants. The session must be as it was at each of them.
+    pub fn records(&mut self, batch: &[Record<'_>], evlist: &Evlist, session: &mut Session) -> Result<()> {
+        self.tell(batch, evlist);
         // SAFETY: as in `ctx`.
         let ctx = unsafe { self.ctx.as_mut() };
-        let told = &mut ctx.record;
-        *told = abi::Record {
-            bytes: record.bytes.as_ptr(),
-            len: record.bytes.len() as u32,
-            ty: ty.0,
-            pos: record.pos,
-            misc: record.misc(),
-            cpumode: record.cpumode().bits() as u8,
-            ..NO_RECORD
-        };
-        match index {
-            Some(index) => tell_sample(told, record, evlist, index),
-            None if ty.is_kernel() => tell_trailer(told, record, evlist),
-            None => {}
+        let count = ctx.count;
+        ctx.verdicts.clear();
+        if count == 0 {
+            return Ok(());
         }
-        ctx.bytes = record.bytes;
+        ctx.verdicts.resize(count, abi::KEEP);
         ctx.session = session;
         ctx.evlist = evlist;
         ctx.phase = Phase::Records;
-        let mut verdict = abi::KEEP;
-        let batch = abi::Batch {
+        let told = abi::Batch {
             size: size_of::<abi::Batch>() as u32,
-            count: 1,
+            count: count as u32,
             stride: size_of::<abi::Record>() as u32,
             reserved: 0,
-            records: &raw const ctx.record,
-            verdicts: &raw mut verdict,
+            records: ctx.told.as_ptr(),
+            verdicts: ctx.verdicts.as_mut_ptr(),
         };
         let (data, host) = (self.data, self.ctx.as_ptr().cast::<c_void>());
-        // SAFETY: the function's type is the interface's; record, verdict, session and events live until it returns, and
-        // no reference to the context is used meanwhile.
-        let code = unsafe { (self.records)(data, &raw const HOST, host, &raw const batch) };
+        // SAFETY: the function's type is the interface's; records, verdicts, session and events live until it returns,
+        // and no reference to the context is used meanwhile.
+        let code = unsafe { (self.records)(data, &raw const HOST, host, &raw const told) };
         // SAFETY: as in `ctx`.
         let ctx = unsafe { self.ctx.as_mut() };
         ctx.phase = Phase::Idle;
-        if code == 0 && ctx.failure.is_none() && !ctx.has_given() {
+        if code != 0 || ctx.failure.is_some() {
+            return self.result(HOOK, code).map_err(|e| self.among(e));
+        }
+        Ok(())
+    }
+
+    /// Describes the records of a batch that the plugin wants.
+    fn tell(&mut self, batch: &[Record<'_>], evlist: &Evlist) {
+        self.ctx().given.clear();
+        // Room for all that there could be, so that each is written where it stays.
+        let mut all = std::mem::take(&mut self.ctx().told);
+        if all.len() < batch.len() {
+            all.resize(batch.len(), NO_RECORD);
+        }
+        self.indices.clear();
+        self.times = (u64::MAX, 0);
+        let evsels = evlist.evsels();
+        self.plans.extend(evsels.iter().skip(self.plans.len()).map(Plan::new));
+        let mut slots = all.iter_mut();
+        let mut slot = slots.next();
+        for (index, &record) in batch.iter().enumerate() {
+            let Some(told) = &mut slot else { break };
+            let ty = record.ty();
+            let bit = ty.0.min(255);
+            let wanted = self.wanted.get(bit as usize / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1);
+            let tells = match ty {
+                _ if !wanted => false,
+                RecordType::SAMPLE => self.tell_sample(told, record, evlist),
+                _ => {
+                    tell_other(told, record, ty, evlist);
+                    true
+                }
+            };
+            if ty == RecordType::SAMPLE {
+                let time = if tells { told.time } else { record.time(evlist).unwrap_or(0) };
+                // Neither is a time, as for `Record::time`.
+                if time != 0 && time != abi::NONE {
+                    self.times = (self.times.0.min(time), self.times.1.max(time));
+                }
+            }
+            if tells {
+                self.indices.push(index as u32);
+                slot = slots.next();
+            }
+        }
+        let count = self.indices.len();
+        let ctx = self.ctx();
+        (ctx.told, ctx.count) = (all, count);
+    }
+
+    /// Describes a sample. False if the plugin does not want those of its event, or it is too short for that.
+    #[inline]
+    fn tell_sample(&mut self, told: &mut abi::Record, record: Record<'_>, evlist: &Evlist) -> bool {
+        let Some(event) = self.event_of.sample(record, evlist) else { return false };
+        if !self.info.events.is_empty() && !self.wants_event(event, evlist) {
+            return false;
+        }
+        let Some(fixed) = self.plans.get(event).and_then(|plan| plan.read(record)) else { return false };
+        told.bytes = record.bytes.as_ptr();
+        told.len = record.bytes.len() as u32;
+        told.ty = RecordType::SAMPLE.0;
+        told.pos = record.pos;
+        told.time = fixed.time();
+        told.id = fixed.id();
+        told.ip = fixed.ip();
+        told.period = fixed.period();
+        (told.pid, told.tid) = fixed.pid_tid();
+        told.cpu = fixed.cpu();
+        told.evsel = event as u32;
+        told.misc = record.misc();
+        told.cpumode = (told.misc & CPUMODE_MASK) as u8;
+        true
+    }
+
+    /// First and last time of all samples of the batch, ns; `None` if none has a time.
+    pub fn times(&self) -> Option<(u64, u64)> {
+        Some(self.times).filter(|(first, last)| first <= last)
+    }
+
+    /// Whether the plugin keeps all that it was told of, and gave nothing.
+    #[inline]
+    pub fn keeps_all(&mut self) -> bool {
+        let ctx = self.ctx();
+        ctx.given.is_empty() && ctx.verdicts.iter().all(|&verdict| verdict == abi::KEEP)
+    }
+
+    /// Whether the record that the plugin was told of as number `told` is that at `index` of the batch.
+    #[inline]
+    pub fn is_told(&self, told: usize, index: usize) -> bool {
+        self.indices.get(told).is_some_and(|&at| at as usize == index)
+    }
+
+    /// What becomes of the record that the plugin was told of as number `told`.
+    #[inline]
+    pub fn outcome(&mut self, told: usize, record: Record<'_>, evlist: &Evlist) -> Result<Outcome> {
+        let ctx = self.ctx();
+        let verdict = ctx.verdicts.get(told).copied().unwrap_or(abi::KEEP);
+        if ctx.given.is_empty() {
             match verdict {
                 abi::KEEP => return Ok(Outcome::Keep),
-                abi::DROP if ty != RecordType::AUXTRACE => return Ok(Outcome::Drop),
+                abi::DROP if record.ty() != RecordType::AUXTRACE => return Ok(Outcome::Drop),
                 _ => {}
             }
         }
-        self.weigh(record, evlist, code, verdict).map_err(|e| e.at(record.pos).in_record(ty))
+        self.weigh(told, record, evlist, verdict)
     }
 
-    /// What a call that was not simply a verdict came to.
+    /// What a verdict comes to that is not simple, or of a batch for which something was given.
     #[cold]
-    fn weigh(&mut self, record: Record<'_>, evlist: &Evlist, code: i32, verdict: u8) -> Result<Outcome> {
-        const HOOK: &str = "records";
-        self.result(HOOK, code)?;
-        let ctx = self.ctx();
-        let instead = ctx.instead.is_empty();
-        let checked = [&ctx.before, &ctx.instead, &ctx.after]
+    fn weigh(&mut self, told: usize, record: Record<'_>, evlist: &Evlist, verdict: u8) -> Result<Outcome> {
+        let given = self.given(told);
+        let has_given = [given.before, given.instead, given.after].iter().any(|bytes| !bytes.is_empty());
+        let instead = given.instead.is_empty();
+        let checked = [given.before, given.instead, given.after]
             .into_iter()
             .try_for_each(|bytes| check::records(bytes, record.order, evlist, |_| {}));
         checked.map_err(|why| self.failed(HOOK, &why))?;
@@ -288,37 +365,33 @@ impl Plugin {
             abi::REPLACE if instead => {
                 Err(self.failed(HOOK, "its verdict is to replace, but it gave nothing for that"))
             }
+            abi::KEEP if !has_given => Ok(Outcome::Keep),
+            abi::DROP if !has_given => Ok(Outcome::Drop),
             abi::KEEP | abi::DROP | abi::REPLACE => Ok(Outcome::Given { keep: verdict == abi::KEEP }),
             other => Err(self.failed(HOOK, &format!("its verdict is {other}, which is none"))),
         }
     }
 
-    /// What it gave around the record that [`Plugin::record`] was last called with.
-    pub fn given(&mut self) -> Given<'_> {
+    /// Names the record at which a hook failed; of a batch the first, if that is not known.
+    #[cold]
+    fn among(&mut self, e: Error) -> Error {
         let ctx = self.ctx();
-        Given { before: &ctx.before, instead: &ctx.instead, after: &ctx.after }
-    }
-
-    /// Forgets it.
-    pub fn clear_given(&mut self) {
-        let ctx = self.ctx();
-        ctx.before.clear();
-        ctx.instead.clear();
-        ctx.after.clear();
-    }
-
-    /// The event of a sample; neighbours are mostly of one event, so its id is rarely looked up.
-    #[inline]
-    fn event_of(&mut self, record: Record<'_>, evlist: &Evlist) -> Option<usize> {
-        let Some(id) = evlist.id_of_sample(record.bytes) else { return evlist.index_of_sample(record.bytes) };
-        match self.last {
-            Some((last, index)) if last == id => Some(index),
-            _ => {
-                let index = evlist.index_of_sample(record.bytes)?;
-                self.last = Some((id, index));
-                Some(index)
-            }
+        let known = ctx.failed_at.take().and_then(|at| ctx.told.get(..ctx.count)?.get(at as usize));
+        match (known, ctx.told.first(), ctx.count) {
+            (Some(told), _, _) | (None, Some(told), 1) => e.at(told.pos).in_record(RecordType(told.ty)),
+            (None, Some(first), n) => e
+                .at(first.pos)
+                .in_record(RecordType(first.ty))
+                .note(&format!("at this record or one of the {} after it", n - 1)),
+            (None, None, _) => e,
         }
+    }
+
+    /// What it gave around the record that it was told of as number `told`.
+    pub fn given(&mut self, told: usize) -> Given<'_> {
+        let ctx = self.ctx();
+        let at = |place| ctx.given_for(told as u32, place).unwrap_or_default();
+        Given { before: at(Where::Before), instead: at(Where::Instead), after: at(Where::After) }
     }
 
     fn wants_event(&mut self, index: usize, evlist: &Evlist) -> bool {
@@ -370,25 +443,20 @@ impl Drop for Plugin {
     }
 }
 
-#[inline]
-fn tell_sample(told: &mut abi::Record, record: Record<'_>, evlist: &Evlist, index: usize) {
-    let Some(evsel) = evlist.evsels().get(index) else { return };
-    let (layout, order) = (&evsel.layout, record.order);
-    let word = |at: Option<usize>| at.and_then(|at| order.u64(record.bytes, at));
-    let half = |at: usize| order.u32(record.bytes, at).map_or(-1, u32::cast_signed);
-    told.evsel = index as u32;
-    told.time = word(layout.time).unwrap_or(abi::NONE);
-    told.id = word(layout.id).unwrap_or(abi::NONE);
-    told.ip = word(layout.ip).unwrap_or(0);
-    told.period = match layout.period {
-        Some(at) => order.u64(record.bytes, at).unwrap_or(0),
-        None => evsel.attr.u64(offset::SAMPLE_PERIOD),
+/// Describes a record that is no sample.
+fn tell_other(told: &mut abi::Record, record: Record<'_>, ty: RecordType, evlist: &Evlist) {
+    let misc = record.misc();
+    *told = abi::Record {
+        bytes: record.bytes.as_ptr(),
+        len: record.bytes.len() as u32,
+        ty: ty.0,
+        pos: record.pos,
+        misc,
+        cpumode: (misc & CPUMODE_MASK) as u8,
+        ..NO_RECORD
     };
-    if let Some(at) = layout.tid {
-        (told.pid, told.tid) = (half(at), half(at + 4));
-    }
-    if let Some(at) = layout.cpu {
-        told.cpu = half(at);
+    if ty.is_kernel() {
+        tell_trailer(told, record, evlist);
     }
 }
 

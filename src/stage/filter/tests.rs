@@ -421,10 +421,7 @@ proptest! {
             if filter.order() != Order::File {
                 session.apply(record, &evlist).unwrap();
             }
-            let size = bytes.len() as u64;
-            let mut cx = Context {
-                evlist: &evlist, session: &mut session, edits: &mut edits, out: &mut out, pos: 0, size,
-            };
+            let mut cx = Context::new(&evlist, &mut session, &mut edits, &mut out).at(record);
             let verdict = filter.record(record, &mut cx).unwrap();
             let Some(facts) = facts(event, &mut state) else {
                 prop_assert_eq!(verdict, Verdict::Keep);
