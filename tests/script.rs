@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use super::support::builder::{AttrSpec, Builder, Map, Sample};
 use super::support::lab::{Perf, ours, same_lines};
 use super::support::places;
 use super::support::run::{Dir, Outcome, repipe, run, run_limited, run_with};
+use super::support::wire::Order;
 
 fn fixture(name: &str) -> PathBuf {
     places::root().join("fixtures").join(name)
@@ -155,6 +157,66 @@ fn a_reader_that_leaves_is_no_failure() {
     c.arg("-c").arg("\"$0\" script -i \"$1\" | head -n 1; exit ${PIPESTATUS:-0}");
     let outcome = run(c.arg(env!("CARGO_BIN_EXE_repipe")).arg(fixture("z.data")));
     assert_eq!((outcome.stderr.as_str(), outcome.stdout.iter().filter(|&&b| b == b'\n').count()), ("", 1));
+}
+
+#[test]
+fn json_holds_whatever_names_hold() {
+    let comm = "a\"b\\c\u{1}\n\u{7f}\u{2028}XY";
+    let path = "/nowhere/\u{1b}[31m{\"x\": \"XYXY\t}";
+    let bytes = Builder::with(Order::Little, &AttrSpec::plain())
+        .at(7, 7, 50)
+        .comm(7, 7, comm)
+        .mmap2(&Map::exec(7, 0x40_0000, 0x1000, path))
+        .sample(&Sample::user(7, 0x40_0010, 100))
+        .sample(&Sample::user(7, 0x40_0020, 200))
+        .file();
+    // Names that are no UTF-8: the kernel takes any bytes.
+    let mut bytes = bytes;
+    let broken: Vec<usize> =
+        bytes.windows(2).enumerate().filter(|(_, w)| w == b"XY").map(|(at, _)| at).collect();
+    assert_eq!(broken.len(), 3);
+    broken.iter().for_each(|&at| bytes[at..at + 2].copy_from_slice(&[0xff, 0xc0]));
+    let dir = Dir::new();
+    let input = dir.file("in", &bytes);
+    let outcome = run(repipe().args(["script", "--json", "-i"]).arg(&input)).expect_ok("json");
+    let lines: Vec<&[u8]> = outcome.stdout.split_inclusive(|&b| b == b'\n').collect();
+    assert_eq!(lines.len(), 2, "{}", String::from_utf8_lossy(&outcome.stdout));
+    for line in lines {
+        let sample: serde_json::Value = serde_json::from_slice(line).unwrap();
+        assert_eq!(sample["comm"], comm.replace("XY", "\u{fffd}\u{fffd}"));
+        assert_eq!(sample["dso"], path.replace("XY", "\u{fffd}\u{fffd}"));
+    }
+    // As text, names are what they are, as perf has it.
+    let outcome = run(repipe().args(["script", "-F", "comm", "-i"]).arg(&input)).expect_ok("text");
+    assert!(outcome.stdout.windows(3).any(|w| w == [0xff, 0xc0, b' ']));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let plain = fixture("plain.data");
+    for (options, named) in [
+        (&["-i", "/nowhere/perf.data"][..], "/nowhere/perf.data"),
+        (&["-i", "/dev/null"], "the input is empty"),
+        (&["-k", "/nowhere/vmlinux"], "/nowhere/vmlinux"),
+        (&["--kallsyms", "/nowhere/kallsyms"], "/nowhere/kallsyms"),
+    ] {
+        let mut c = repipe();
+        c.arg("script").args(options);
+        if options[0] != "-i" {
+            c.arg("-i").arg(&plain);
+        }
+        let outcome = run(&mut c).expect_failure(named);
+        assert!(outcome.stderr.contains(named) && outcome.stdout.is_empty(), "{}", outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+    }
+    let outcome = script(&["-F", "comm,colour"], "plain.data");
+    for known in ["colour", "comm", "symoff", "period"] {
+        assert!(outcome.stderr.contains(known), "{}", outcome.stderr);
+    }
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ended = repipe().args(["script", "-i"]).arg(&plain).stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("No space left"), "{ended:?}");
 }
 
 #[test]

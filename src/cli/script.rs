@@ -160,6 +160,9 @@ impl ScriptArgs {
                 "the kernel's symbols come from --vmlinux or from --kallsyms, not from both",
             ));
         }
+        for path in self.vmlinux.iter().chain(&self.kallsyms) {
+            std::fs::File::open(path).map_err(|e| Error::io(e, "cannot open", path))?;
+        }
         let given = |on: bool| if on { Demangle::Yes } else { Demangle::No };
         // As with perf, another root has a cache of its own.
         let of_root = || self.symfs.as_ref().map(|root| root.join(".debug"));
