@@ -1,5 +1,7 @@
 //! `inject --filter` and its short forms: which samples stay, what stays besides, and what perf says of the result.
 
+mod fields;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -114,6 +116,29 @@ fn expressions_choose_samples() {
         ] {
             assert_eq!(kept(&["--filter", expr], &input), expected, "{expr}");
         }
+    }
+}
+
+#[test]
+fn frames_of_the_program_before_an_exec_are_known() {
+    for order in Order::BOTH {
+        let chain = [KERNEL, 0xffff_8000_0000_1000, USER, 0x40_0010];
+        let sample = |time| Sample::kernel(10, 0xffff_8000_0000_1000, time).chain(chain);
+        let input = Builder::with(order, &spec())
+            .at(10, 10, 900)
+            .exec(10, "old")
+            .mmap2(&Map::exec(10, 0x40_0000, 0x10_0000, "/bin/old"))
+            .sample(&sample(1000))
+            .at(10, 10, 1050)
+            .exec(10, "new")
+            .sample(&sample(1100))
+            .at(10, 10, 1150)
+            .mmap2(&Map::exec(10, 0x40_0000, 0x10_0000, "/bin/new"))
+            .sample(&sample(1200))
+            .finished_round()
+            .file();
+        assert_eq!(kept(&["--filter", "frame.dso == /bin/old"], &input), [1000, 1100]);
+        assert_eq!(kept(&["--filter", "frame.dso == /bin/new"], &input), [1200]);
     }
 }
 

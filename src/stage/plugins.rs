@@ -72,6 +72,8 @@ fn look(
     cx: &mut Context<'_>,
 ) -> Result<Verdict> {
     if record.ty() != RecordType::SAMPLE {
+        // As perf resolves for it.
+        cx.session.keep_maps_on_exec();
         return Ok(Verdict::Keep);
     }
     if !filter.keeps(when, record, cx.evlist, cx.session)? {
@@ -186,11 +188,17 @@ impl Stage for PluginStage {
     }
 
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
+        if self.plugin.info().needs_symbols {
+            cx.session.keep_maps_on_exec();
+        }
         self.plugin.records(&[record], cx.evlist, cx.session)?;
         self.fate(0, &mut 0, record, cx)
     }
 
     fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
+        if self.plugin.info().needs_symbols {
+            cx.session.keep_maps_on_exec();
+        }
         self.plugin.records(batch, cx.evlist, cx.session)?;
         if self.plugin.keeps_all() {
             if let Some((first, last)) = self.plugin.times() {

@@ -347,6 +347,7 @@ impl Stage for Filter {
             ty => {
                 if let Some(places) = &mut self.places {
                     places.forget_threads();
+                    cx.session.keep_maps_on_exec();
                     if matches!(ty, RecordType::MMAP | RecordType::MMAP2)
                         && record.cpumode() == CpuMode::Kernel
                     {
