@@ -378,6 +378,10 @@ fn look_ups_race_mutations() {
                     // Its start moves by multiples of 8 and its pgoff with it, so the offset stays.
                     assert_eq!(map.map_ip(i * 1000 + 250), i * 1000 + 250 + 0x1000);
                     assert!(maps.find(i * 1000 + 999).is_none());
+                    // Readers race to draw them: never 0, and never back.
+                    let epoch = maps.epoch();
+                    assert!(epoch != 0 && maps.contents() != 0 && maps.epoch() >= epoch);
+                    assert!(maps.find_by_name(b"/lib/x").is_some());
                     found.fetch_add(1, Relaxed);
                 }
             });
