@@ -16,6 +16,7 @@ mod hostile;
 mod info;
 mod inline;
 mod kit;
+mod limits;
 mod matrix;
 mod output;
 mod plugins;

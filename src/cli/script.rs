@@ -199,10 +199,13 @@ impl ScriptArgs {
 
 /// Runs the command.
 pub fn run(args: &ScriptArgs) -> Result<()> {
-    let warnings = script::run(&args.options()?)?;
+    let summary = script::run(&args.options()?)?;
     if !args.quiet {
-        for warning in warnings {
+        for warning in summary.warnings {
             eprintln!("repipe: warning: {warning}");
+        }
+        if let Some(memory) = summary.memory {
+            eprintln!("repipe: {memory}");
         }
     }
     Ok(())

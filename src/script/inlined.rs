@@ -3,14 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
-use super::resolve::Names;
+use super::resolve::{ENTRY, Names};
 use crate::session::{Dso, DsoKind};
 use crate::symbol::inlines::{Inlined, Inlines};
 use crate::symbol::tables::Symbols;
 use crate::symbol::{self};
-
-/// Tells a function's entry from a symbol, whose identity is an address.
-const ENTRY: usize = 1 << (usize::BITS - 1);
 
 /// Lists of the numbers of symbols, the innermost first, and where they come from.
 #[derive(Default)]
@@ -58,7 +55,7 @@ impl Lists {
         }
         self.numbers.clear();
         for &inlined in &self.found {
-            let key = (id, inlined.origin | ENTRY);
+            let key = (id, inlined.origin as u64, ENTRY);
             let number = names.known(key).unwrap_or_else(|| {
                 let name = source.name(inlined, symbols.options().demangle);
                 name.map_or(0, |name| names.number(key, &name, batch))

@@ -20,6 +20,7 @@ mod head;
 mod images;
 mod inlined;
 mod json;
+mod limit;
 mod numbers;
 mod output;
 mod resolve;
@@ -96,11 +97,20 @@ impl Source for Taken {
     }
 }
 
-/// Shows the samples of a recording on standard output. Returns what the user should know besides.
-pub fn run(options: &Options) -> Result<Vec<String>> {
+/// What the user should know besides the samples.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// What is not as it should be.
+    pub warnings: Vec<String>,
+    /// What memory symbols took, where there is a limit that was kept.
+    pub memory: Option<String>,
+}
+
+/// Shows the samples of a recording on standard output.
+pub fn run(options: &Options) -> Result<Summary> {
     let open = OpenOptions { force: options.force, salvage: options.salvage };
     let mut input = Recording::open(&options.input, open)?;
-    let mut warnings = std::mem::take(&mut input.warnings);
+    let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), memory: None };
     let order = input.header.order;
     let source = std::mem::replace(&mut input.source, Box::new(Taken));
     let mut head = Head { header: input.header.clone(), from_pipe: input.form == Form::Pipe };
@@ -113,14 +123,21 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
     let evlist = input.header.evlist();
     let pipeline = Pipeline::new(evlist, Some(&mut stage), &mut head, &mut nowhere, options.salvage);
     let done = pipeline.run(source, |block, at| Recording::resume(block, at, order));
+    match stage.limit().map(limit::Limit::report) {
+        Some((text, true)) => summary.memory = Some(text),
+        Some((text, false)) => summary.warnings.push(text),
+        None => {}
+    }
     // What was resolved before an error is shown all the same, and if printing failed that is the reason.
     stage.finish()?;
     match done {
-        Ok((done, _)) => warnings.extend(done.salvaged.map(|e| format!("salvaged up to here: {e}"))),
+        Ok((done, _)) => {
+            summary.warnings.extend(done.salvaged.map(|e| format!("salvaged up to here: {e}")));
+        }
         Err(e) if is_end_of_printing(&e) => {}
         Err(e) => return Err(e),
     }
-    Ok(warnings)
+    Ok(summary)
 }
 
 fn is_end_of_printing(e: &Error) -> bool {

@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 use super::batch::{Batch, Frame, Kind};
 use super::images::image;
 use super::inlined::Lists;
+use super::limit::Limit;
 use crate::abi::misc::CpuMode;
-use crate::session::{DsoKind, MachinePid, Map, Session, Thread};
+use crate::session::{Dso, DsoKind, MachinePid, Map, Session, Thread};
 use crate::symbol::tables::Symbols;
 use crate::unwind::Unwinder;
 
@@ -87,6 +88,8 @@ pub(super) struct Resolver {
     pub unwinder: Option<Unwinder>,
     /// Finds what was inlined, if that is asked for.
     lists: Option<Lists>,
+    /// How much memory symbols may take.
+    limit: Option<Limit>,
 }
 
 /// An address that is asked for.
@@ -111,7 +114,18 @@ impl Resolver {
             wants_kernel: true,
             unwinder: None,
             lists: None,
+            limit: None,
         }
+    }
+
+    /// Sets how many bytes symbols, and what is remembered of them, may take.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = Some(Limit::new(bytes));
+    }
+
+    /// How the limit was kept, if there is one.
+    pub fn limit(&self) -> Option<&Limit> {
+        self.limit.as_ref()
     }
 
     /// From now on, what was inlined is found too.
@@ -207,11 +221,20 @@ impl Resolver {
         frame.set_dso(self.dso_number(id, name, batch));
         let mut inlined = 0;
         if self.wants_symbols {
+            let loads = self.limit.is_some() && self.symbols.coming(dso).is_some();
+            if loads {
+                self.make_room(dso);
+            }
             let names = &mut self.names;
             let named = self.symbols.find(&map, ip, reference, |named| {
-                (names.number((id, named.key), named.name, batch), named.offset)
+                let (start, len) = named.key;
+                (names.number((id, start, len.min(ENTRY - 1)), named.name, batch), named.offset)
             });
             (frame.symbol, frame.offset) = named.unwrap_or((0, 0));
+            if loads {
+                let used = self.memory();
+                self.limit.iter_mut().for_each(|limit| limit.note(used));
+            }
             if frame.symbol != 0
                 && let Some(lists) = &mut self.lists
             {
@@ -254,39 +277,96 @@ impl Resolver {
 
     /// Bytes of memory in use for symbols and what is remembered of them, here and with the printer.
     pub fn memory(&self) -> usize {
-        let lists = self.lists.as_ref().map_or(0, Lists::memory);
-        self.symbols.memory() + self.names.memory() + lists + self.dsos.capacity() * 4
+        self.symbols.memory() + self.besides()
     }
 
-    /// Lets go of symbol tables until all takes no more than `most` bytes. What was resolved before stays, so long as its
-    /// names take no more than half of that; otherwise it is forgotten too, and true is returned: the printer must
-    /// forget with the next batch.
-    pub fn shrink(&mut self, most: usize) -> bool {
-        // Tables that come back have other identities.
-        self.names.numbers = FxHashMap::default();
-        let forget = self.names.bytes > most / 2;
+    /// Bytes of what is remembered besides symbol tables.
+    fn besides(&self) -> usize {
+        let lists = self.lists.as_ref().map_or(0, Lists::memory);
+        self.names.memory() + lists + self.dsos.capacity() * 4
+    }
+
+    /// Makes room for a table that is about to be loaded, so that all keeps to the limit.
+    fn make_room(&mut self, dso: &Dso) {
+        let Some(limit) = &mut self.limit else { return };
+        let Some(coming) = self.symbols.coming(dso) else { return };
+        limit.brought_back(coming);
+        let most = limit.most();
+        if self.memory() + coming <= most {
+            return;
+        }
+        if let Some(lists) = &mut self.lists {
+            lists.shrink(false);
+        }
+        let besides = self.besides() + coming;
+        let needed = self.symbols.memory() + besides;
+        if needed > most && self.limit.as_mut().is_some_and(|limit| !limit.exceeds(needed)) {
+            self.symbols.shrink(most.saturating_sub(besides));
+        }
+    }
+
+    /// Notes what is in use. If that is more than the limit lets be, lets go of tables until all takes three quarters of it.
+    /// What was resolved before stays, so long as its names take no more than half; otherwise it is forgotten too.
+    pub fn keep_to_limit(&mut self, frames: usize) -> Kept {
+        let used = if self.limit.is_some() { self.memory() } else { 0 };
+        let Some(limit) = &mut self.limit else { return Kept::All };
+        limit.worked(frames);
+        limit.note(used);
+        if used <= limit.most() {
+            return Kept::All;
+        }
+        if let Some(lists) = &mut self.lists {
+            lists.shrink(false);
+        }
+        let used = self.memory();
+        let Some(limit) = &mut self.limit else { return Kept::All };
+        if used <= limit.most() || limit.exceeds(used) {
+            return Kept::All;
+        }
+        let most = limit.most() / 4 * 3;
+        let forget = self.names.memory() > most / 2;
         if forget {
+            limit.brought_back(self.names.memory());
             self.names = Names::default();
             self.dsos = Vec::new();
             self.dso_count = 0;
             self.slots.iter_mut().for_each(|slot| slot.epoch = 0);
+            if let Some(lists) = &mut self.lists {
+                lists.shrink(true);
+            }
+            if let Some(unwinder) = &mut self.unwinder {
+                unwinder.clear();
+            }
         }
-        if let Some(lists) = &mut self.lists {
-            lists.shrink(forget);
-        }
-        self.symbols.shrink(most.saturating_sub(self.names.bytes));
-        if let Some(unwinder) = self.unwinder.as_mut().filter(|_| forget) {
-            unwinder.clear();
-        }
-        forget
+        self.symbols.shrink(most.saturating_sub(self.besides()));
+        if forget { Kept::Nothing } else { Kept::Names }
     }
 }
+
+/// What of the resolver's memory was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    All,
+    /// Tables were let go of, not what was resolved.
+    Names,
+    /// The printer must forget with the next batch.
+    Nothing,
+}
+
+/// A symbol: its DSO, start and length; or an inlined function: its DSO, entry and [`ENTRY`].
+pub(super) type Key = (u32, u64, u32);
+
+/// Bytes that the printer keeps for a name besides the name.
+const TEXT: usize = size_of::<(usize, u32)>();
+
+/// No symbol is as long: lengths are cut at one less.
+pub(super) const ENTRY: u32 = u32::MAX;
 
 /// The names that went to the printer.
 #[derive(Default)]
 pub(super) struct Names {
     /// Numbers of symbols, by DSO and identity within it.
-    numbers: FxHashMap<(u32, usize), u32>,
+    numbers: FxHashMap<Key, u32>,
     count: u32,
     /// Bytes of names given out.
     bytes: usize,
@@ -294,23 +374,23 @@ pub(super) struct Names {
 
 impl Names {
     /// The number of a symbol. Its name goes out with the batch if it is new.
-    pub fn number(&mut self, key: (u32, usize), name: &[u8], batch: &mut Batch) -> u32 {
+    pub fn number(&mut self, key: Key, name: &[u8], batch: &mut Batch) -> u32 {
         let (count, bytes) = (&mut self.count, &mut self.bytes);
         *self.numbers.entry(key).or_insert_with(|| {
             *count += 1;
             batch.new.push((Kind::Symbol, name.len() as u32));
             batch.names.extend_from_slice(name);
-            *bytes += name.len() + size_of::<(usize, u32)>();
+            *bytes += name.len() + TEXT;
             *count
         })
     }
 
     /// The number of a symbol whose name went out before.
-    pub fn known(&self, key: (u32, usize)) -> Option<u32> {
+    pub fn known(&self, key: Key) -> Option<u32> {
         self.numbers.get(&key).copied()
     }
 
     fn memory(&self) -> usize {
-        self.numbers.capacity() * (size_of::<((u32, usize), u32)>() + 1) + self.bytes
+        self.numbers.capacity() * (size_of::<(Key, u32)>() + 1) + self.bytes
     }
 }

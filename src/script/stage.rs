@@ -9,9 +9,10 @@ use super::direct::Outlet;
 use super::events::{Events, Shared};
 use super::fields::Fields;
 use super::json::JsonPrinter;
+use super::limit::Limit;
 use super::numbers::Digits;
 use super::output::Printer;
-use super::resolve::{Asked, Code, Resolver, Space};
+use super::resolve::{Asked, Code, Kept, Resolver, Space};
 use super::text::TextPrinter;
 use super::{Format, Options};
 use crate::abi::attr::offset;
@@ -71,6 +72,11 @@ impl<'o> ScriptStage<'o> {
         self.dlfilter = Some(filter);
     }
 
+    /// How the memory limit was kept, if there is one.
+    pub fn limit(&self) -> Option<&Limit> {
+        self.resolver.limit()
+    }
+
     /// Hands over what is left and waits for the printer.
     pub fn finish(mut self) -> Result<()> {
         if let Some(filter) = &mut self.dlfilter {
@@ -83,16 +89,16 @@ impl<'o> ScriptStage<'o> {
 
     fn send(&mut self, session: &mut Session) -> Result<()> {
         let Some(output) = &mut self.output else { return Ok(()) };
+        let frames = self.batch.frames.len();
         if !output.send(std::mem::take(&mut self.batch)) {
             // Why, the printer tells when it is waited for.
             return Err(Error::new(ErrorKind::Interrupted, "printing ended"));
         }
         self.batch = output.batch();
         self.comm = None;
-        if let Some(most) = self.options.memory_limit
-            && self.resolver.memory() > most
-        {
-            self.batch.forget = self.resolver.shrink(most / 4 * 3);
+        let kept = self.resolver.keep_to_limit(frames);
+        if kept != Kept::All {
+            self.batch.forget = kept == Kept::Nothing;
             session.shrink();
         }
         Ok(())
@@ -349,6 +355,9 @@ impl Stage for ScriptStage<'_> {
         // perf shows what was inlined even where no names are.
         self.resolver.set_wanted(events.any(Fields::SYM) || options.inlines, events.any(Fields::DSO));
         self.events = Shared::new(events);
+        if let Some(bytes) = options.memory_limit {
+            self.resolver.set_limit(bytes);
+        }
         if options.inlines {
             self.resolver.find_inlined();
         }

@@ -17,7 +17,7 @@ use crate::session::{Dso, DsoKind, HOST, Map, Session};
 
 /// The kernel's symbols, and those of its modules.
 enum Kernel {
-    /// Nobody asked yet.
+    /// Nobody asked yet, or they were let go of.
     Unknown,
     /// Being loaded.
     Coming(JoinHandle<Result<KernelSymbols, LoadError>>),
@@ -26,27 +26,46 @@ enum Kernel {
 }
 
 impl Kernel {
+    fn tables(&self) -> impl Iterator<Item = &Arc<DsoSymbols>> {
+        let (kernel, modules) = match self {
+            Kernel::Done { kernel, modules } => (kernel.as_ref(), Some(modules.values())),
+            _ => (None, None),
+        };
+        kernel.into_iter().chain(modules.into_iter().flatten())
+    }
+
     /// Whether a table is held here as well.
     fn has(&self, table: &Arc<DsoSymbols>) -> bool {
-        match self {
-            Kernel::Done { kernel, modules } => {
-                kernel.iter().chain(modules.values()).any(|own| Arc::ptr_eq(own, table))
-            }
-            _ => false,
-        }
+        self.tables().any(|own| Arc::ptr_eq(own, table))
+    }
+
+    fn memory(&self) -> usize {
+        self.tables().map(|table| table.memory()).sum()
+    }
+
+    fn done(loaded: Result<KernelSymbols, LoadError>) -> Kernel {
+        let (kernel, modules) = loaded.map_or((None, Vec::new()), |l| (Some(l.kernel), l.modules));
+        let modules = modules.into_iter().map(|(name, table)| (name.into_bytes().into(), Arc::new(table)));
+        Kernel::Done { kernel: kernel.map(Arc::new), modules: modules.collect() }
     }
 }
 
 enum Table {
     Unknown,
+    /// Let go of; the bytes that came free, and come back with it.
+    Evicted(usize),
     Missing,
-    Loaded { symbols: Arc<DsoSymbols>, used: u64 },
+    Loaded {
+        symbols: Arc<DsoSymbols>,
+        used: u64,
+    },
 }
 
 /// What an address is, as far as symbols tell.
 pub struct Named<'a> {
-    /// Identity of the symbol among those of its DSO.
-    pub key: usize,
+    /// Identity of the symbol among those of its DSO: its start, and its length or as much of that as there is room for.
+    /// It stays the same when symbols are let go of and loaded again.
+    pub key: (u64, u32),
     /// Its name, in full.
     pub name: &'a [u8],
     /// Bytes from its start.
@@ -59,6 +78,8 @@ pub struct Symbols {
     /// By id of the DSO.
     tables: Vec<Table>,
     kernel: Kernel,
+    /// What the kernel's symbols were loaded by.
+    kernel_source: Option<(SymbolSource, Option<KernelReference>)>,
     /// Build-ids of the recording's table, and whose DSOs it says they are, by name of the DSO.
     build_ids: FxHashMap<Box<[u8]>, (BuildId, CpuMode)>,
     clock: u64,
@@ -73,6 +94,7 @@ impl Symbols {
             options,
             tables: Vec::new(),
             kernel: Kernel::Unknown,
+            kernel_source: None,
             build_ids: FxHashMap::default(),
             clock: 0,
             kernel_fits: false,
@@ -111,16 +133,25 @@ impl Symbols {
     /// Begins to load the kernel's symbols on a thread, so that they are there when the first sample asks.
     pub fn expect_kernel(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) {
         if matches!(self.kernel, Kernel::Unknown) && dso.machine() == HOST {
-            let source = self.source(super::DsoKind::Kernel, dso);
             let reference = reference.map(|r| KernelReference {
                 name: String::from_utf8_lossy(&r.name).into_owned(),
                 address: r.address,
             });
-            let options = self.options.clone();
-            self.kernel = Kernel::Coming(std::thread::spawn(move || {
-                load_kernel_symbols(&source, &options, reference.as_ref())
-            }));
+            self.kernel_source = Some((self.source(super::DsoKind::Kernel, dso), reference));
+            self.begin_kernel();
         }
+    }
+
+    fn begin_kernel(&mut self) {
+        let Some((source, reference)) = self.kernel_source.clone() else { return };
+        let options = self.options.clone();
+        let load = move || load_kernel_symbols(&source, &options, reference.as_ref());
+        let spawned = std::thread::Builder::new().name("kernel symbols".into()).spawn(load.clone());
+        self.kernel = match spawned {
+            Ok(thread) => Kernel::Coming(thread),
+            // No room for a thread: then now.
+            Err(_) => Kernel::done(load()),
+        };
     }
 
     /// What of a DSO its symbols are looked for by.
@@ -134,15 +165,15 @@ impl Symbols {
     fn kernel_table(&mut self, dso: &Dso, reference: Option<&ReferenceSymbol>) -> Option<Arc<DsoSymbols>> {
         if dso.kind() == DsoKind::Kernel {
             self.expect_kernel(dso, reference);
+        } else if matches!(self.kernel, Kernel::Unknown) {
+            // A module's, after the kernel's were let go of.
+            self.begin_kernel();
         }
         if let Kernel::Coming(_) = self.kernel
             && let Kernel::Coming(thread) = std::mem::replace(&mut self.kernel, Kernel::Unknown)
         {
-            let loaded = thread.join().ok().and_then(Result::ok);
-            let (kernel, modules) = loaded.map_or((None, Vec::new()), |l| (Some(l.kernel), l.modules));
-            let modules =
-                modules.into_iter().map(|(name, symbols)| (name.into_bytes().into(), Arc::new(symbols)));
-            self.kernel = Kernel::Done { kernel: kernel.map(Arc::new), modules: modules.collect() };
+            let failed = || Err(LoadError::NotFound("the kernel".into()));
+            self.kernel = Kernel::done(thread.join().unwrap_or_else(|_| failed()));
         }
         match &self.kernel {
             Kernel::Done { kernel, .. } if dso.kind() == DsoKind::Kernel => kernel.clone(),
@@ -206,13 +237,13 @@ impl Symbols {
         if matches!(dso.kind(), DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine) {
             // The record that told of the code told its name.
             let offset = ip.wrapping_sub(map.start());
-            return Some(with(Named { key: 0, name: dso.name(), offset }));
+            return Some(with(Named { key: (0, 0), name: dso.name(), offset }));
         }
         let index = dso.id().0 as usize;
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || Table::Unknown);
         }
-        if let Some(Table::Unknown) = self.tables.get(index) {
+        if let Some(Table::Unknown | Table::Evicted(_)) = self.tables.get(index) {
             let table = match self.load(dso, reference) {
                 Some(symbols) => Table::Loaded { symbols, used: 0 },
                 None => Table::Missing,
@@ -232,43 +263,73 @@ impl Symbols {
             },
         };
         let found = symbols.find(addr)?;
-        let key = std::ptr::from_ref(found.symbol()).addr();
+        let key = (found.start(), u32::try_from(found.symbol().size()).unwrap_or(u32::MAX));
         Some(with(Named { key, name: found.name(), offset: addr.wrapping_sub(found.start()) }))
+    }
+
+    /// Whether asking for a symbol of a DSO would load its table: `Some` with the bytes that it had before it was let go
+    /// of, 0 if it was never there.
+    pub fn coming(&self, dso: &Dso) -> Option<usize> {
+        match self.tables.get(dso.id().0 as usize) {
+            Some(Table::Missing | Table::Loaded { .. }) => None,
+            Some(Table::Evicted(bytes)) => Some(*bytes),
+            Some(Table::Unknown) | None => Some(0),
+        }
     }
 
     /// Bytes of memory in use for symbols.
     pub fn memory(&self) -> usize {
         let loaded = self.tables.iter().filter_map(|table| match table {
-            Table::Loaded { symbols, .. } => Some(symbols.memory()),
+            Table::Loaded { symbols, .. } if !self.kernel.has(symbols) => Some(symbols.memory()),
             _ => None,
         });
-        loaded.sum()
+        loaded.sum::<usize>() + self.kernel.memory()
     }
 
-    /// Lets go of tables, those first that were longest not asked, until they take no more than `most` bytes.
+    /// Lets go of tables, those first that were longest not asked, until they take no more than `most` bytes. The kernel's
+    /// and its modules' go together, as they come.
     pub fn shrink(&mut self, most: usize) {
-        let mut by_use: Vec<(u64, usize, usize)> = Vec::new();
+        let mut by_use: Vec<(u64, Option<usize>, usize)> = Vec::new();
+        let mut kernel_used = 0;
         for (index, table) in self.tables.iter().enumerate() {
             if let Table::Loaded { symbols, used } = table {
                 symbols.shrink();
-                by_use.push((*used, index, symbols.memory()));
+                if self.kernel.has(symbols) {
+                    kernel_used = kernel_used.max(*used);
+                } else {
+                    by_use.push((*used, Some(index), symbols.memory()));
+                }
             }
         }
+        by_use.push((kernel_used, None, self.kernel.memory()));
         by_use.sort_unstable();
         let mut total: usize = by_use.iter().map(|&(_, _, bytes)| bytes).sum();
         for (_, index, bytes) in by_use {
             if total <= most {
                 break;
             }
-            if let Some(table) = self.tables.get_mut(index)
-                && let Table::Loaded { symbols, .. } = std::mem::replace(table, Table::Unknown)
-            {
-                if self.kernel.has(&symbols) {
-                    self.kernel = Kernel::Unknown;
+            match index {
+                Some(index) => {
+                    if let Some(table) = self.tables.get_mut(index) {
+                        *table = Table::Evicted(bytes);
+                    }
                 }
-                total -= bytes;
+                None if bytes > 0 => self.let_go_of_kernel(bytes),
+                None => {}
+            }
+            total -= bytes;
+        }
+    }
+
+    fn let_go_of_kernel(&mut self, bytes: usize) {
+        for table in &mut self.tables {
+            if let Table::Loaded { symbols, .. } = table
+                && self.kernel.has(symbols)
+            {
+                *table = Table::Evicted(bytes);
             }
         }
+        self.kernel = Kernel::Unknown;
     }
 }
 
