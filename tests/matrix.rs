@@ -253,7 +253,7 @@ fn a_storm_of_forks_and_the_whole_system() {
 fn what_is_shown_and_of_which_samples() {
     let Some(lab) = Lab::new() else { return };
     let Some(path) = storm(&lab) else { return };
-    let faults = ["-e", "page-faults", "-c", "7", "-d", "--sample-cpu"];
+    let faults = ["-e", "page-faults", "-c", "7", "-d", "-W", "--phys-data", "--sample-cpu"];
     let flat = lab.record("faults", &faults, &[text(&path)]).unwrap();
     let chains = lab.record("faults-g", &[&faults[..], &["-g"]].concat(), &[text(&path)]).unwrap();
     let printed = lab.ours(&[], &flat);
@@ -271,7 +271,7 @@ fn what_is_shown_and_of_which_samples() {
     let ids = lab.ours(&["-F", "pid,tid"], &flat);
     let (pid, tid) = ids.lines().nth(40).unwrap().trim().split_once('/').unwrap();
     let pids = format!("{pid},1,{}", ids.lines().nth(70).unwrap().trim().split_once('/').unwrap().0);
-    let options: [&[&str]; 44] = [
+    let options: [&[&str]; 54] = [
         &[],
         &["-F", "comm,pid,tid,cpu,time,event,ip,sym,symoff,dso,addr,period"],
         &["-F", "comm,tid,cpu,time,event,ip,sym,dso,period"],
@@ -316,6 +316,16 @@ fn what_is_shown_and_of_which_samples() {
         &["--comms", "thread-x,child 5"],
         &["--cpu", "0"],
         &["-C", "0-1"],
+        &["-F", "+misc"],
+        &["-F", "+phys_addr"],
+        &["-F", "ip,sym,misc,phys_addr"],
+        &["-F", "comm,addr,weight,ins_lat,retire_lat,phys_addr"],
+        &["--reltime"],
+        &["--reltime", "--ns"],
+        &["--deltatime", "-F", "comm,tid,time"],
+        &["--max-stack", "1"],
+        &["--max-stack", "5", "-F", "ip,sym"],
+        &["--max-stack", "1000"],
     ];
     for input in [&flat, &chains] {
         for options in options {

@@ -287,4 +287,9 @@ fn perf_prints_the_same_of_the_corpus() {
         let Some(perfs) = perf.script(&[], &[], &input) else { panic!("perf can't read {name}") };
         same_lines(name, &ours(&[], &input), &perfs);
     }
+    let Some(input) = places::recording("quipper-weight_struct") else { return };
+    let costs = ["-F", "comm,tid,period,addr,weight,ins_lat,retire_lat,ip,misc"];
+    let perfs = perf.script(&[], &costs, &input).unwrap();
+    assert!(perfs.lines().next().unwrap().contains("             225               0"), "{perfs}");
+    same_lines("weights", &ours(&costs, &input), &perfs);
 }

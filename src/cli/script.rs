@@ -7,9 +7,10 @@ use clap::{ArgAction, Args};
 use super::info::event_name;
 use super::plugin::DlFilterArgs;
 use crate::error::{Error, Result};
-use crate::script::{self, Filter, Format, Options, Selection};
+use crate::script::{self, Filter, Format, Options, Selection, Times};
 use crate::session::build_id::BuildIdCache;
 use crate::symbol::{Demangle, LoadOptions};
+use crate::unwind::MOST_FRAMES;
 
 /// Show the samples of a recording with their symbols and callchains, as perf script does.
 #[derive(Args, Debug)]
@@ -19,7 +20,7 @@ pub struct ScriptArgs {
     input: PathBuf,
 
     /// Fields to show, by names separated by commas: comm, pid, tid, time, cpu, event, ip, sym, symoff, dso, addr,
-    /// period. With + or - before each name they change the usual ones; with hw:, sw:, trace:, raw: or break: in
+    /// period, misc, weight, ins_lat, retire_lat, phys_addr. With + or - before each name they change the usual ones; with hw:, sw:, trace:, raw: or break: in
     /// front they are for events of that type
     #[arg(short = 'F', long, value_name = "[TYPE:]FIELDS", allow_hyphen_values = true)]
     fields: Vec<String>,
@@ -55,6 +56,18 @@ pub struct ScriptArgs {
     /// Show times to the nanosecond
     #[arg(long)]
     ns: bool,
+
+    /// Show times since the first sample
+    #[arg(long, conflicts_with = "deltatime")]
+    reltime: bool,
+
+    /// Show times since the sample before
+    #[arg(long)]
+    deltatime: bool,
+
+    /// Show no more frames of a callchain
+    #[arg(long, value_name = "FRAMES", default_value_t = MOST_FRAMES as u16)]
+    max_stack: u16,
 
     /// Write a JSON object for each sample, one a line; times are in nanoseconds
     #[arg(long)]
@@ -178,6 +191,12 @@ impl ScriptArgs {
             filter,
             time: self.time.clone(),
             nanoseconds: self.ns,
+            times: match (self.reltime, self.deltatime) {
+                (true, _) => Times::SinceFirst,
+                (_, true) => Times::SinceLast,
+                _ => Times::Absolute,
+            },
+            max_stack: self.max_stack.into(),
             dlfilter: self.dlfilter.spec(),
             format: if self.json { Format::Json } else { Format::Text },
             load: LoadOptions {

@@ -1,5 +1,7 @@
 //! What is handed from resolving to printing: samples as numbers, and each text once.
 
+use super::fields::{EXTRAS, Fields};
+
 /// A place in code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
@@ -59,6 +61,8 @@ pub(super) struct Sample {
     pub chain: bool,
     /// Whether a further frame, not counted, is the data address's.
     pub addr_frame: bool,
+    /// Number of [`EXTRAS`], which follow those of the sample before.
+    pub extras: u8,
 }
 
 /// What a new symbol or DSO, each numbered as it comes, is called.
@@ -73,6 +77,7 @@ pub(super) enum Kind {
 pub(super) struct Batch {
     pub samples: Vec<Sample>,
     pub frames: Vec<Frame>,
+    pub extras: Vec<u64>,
     pub comms: Vec<u8>,
     /// Texts that are new with this batch: kind, and length in `names`.
     pub new: Vec<(Kind, u32)>,
@@ -86,6 +91,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.samples.clear();
         self.frames.clear();
+        self.extras.clear();
         self.comms.clear();
         self.new.clear();
         self.names.clear();
@@ -95,6 +101,7 @@ impl Batch {
     /// The samples, each with its frames.
     pub fn views<'a>(&'a self, texts: &'a Texts) -> impl Iterator<Item = View<'a>> {
         let mut rest: &[Frame] = &self.frames;
+        let mut more: &[u64] = &self.extras;
         self.samples.iter().map(move |sample| {
             let (frames, behind) = rest.split_at_checked(sample.frames as usize).unwrap_or((rest, &[]));
             let (addr, behind) = match behind.split_first() {
@@ -104,7 +111,9 @@ impl Batch {
             rest = behind;
             let (at, len) = (sample.comm.0 as usize, sample.comm.1 as usize);
             let comm = self.comms.get(at..at + len).unwrap_or_default();
-            View { sample, comm, frames, addr, texts }
+            let (extras, behind) = more.split_at_checked(sample.extras.into()).unwrap_or((more, &[]));
+            more = behind;
+            View { sample, comm, frames, addr, extras, texts }
         })
     }
 
@@ -123,7 +132,20 @@ pub(super) struct View<'a> {
     pub frames: &'a [Frame],
     /// The data address's.
     pub addr: Option<&'a Frame>,
+    pub extras: &'a [u64],
     pub texts: &'a Texts,
+}
+
+impl View<'_> {
+    /// One of [`EXTRAS`], if it is among the event's fields.
+    #[inline]
+    pub fn extra(&self, fields: Fields, which: Fields) -> Option<u64> {
+        if self.extras.is_empty() || !fields.has(which) {
+            return None;
+        }
+        let before = EXTRAS.iter().take_while(|&&extra| extra != which).filter(|&&extra| fields.has(extra));
+        self.extras.get(before.count()).copied()
+    }
 }
 
 /// The texts so far, on the side of the printer.

@@ -5,22 +5,26 @@ use crate::abi::misc::{
     CONTEXT_USER_DEFERRED, CpuMode,
 };
 use crate::bytes::ByteOrder;
-use crate::unwind::MOST_FRAMES;
 
-/// Calls `frame` for every address of a callchain with its cpumode. False, after which no frame of the chain counts,
+/// Calls `frame` for every address of a callchain, up to `most`, with its cpumode. False, after which no frame of the chain counts,
 /// if a marker is unknown.
 #[inline]
-pub(super) fn walk(entries: &[u8], order: ByteOrder, mut frame: impl FnMut(CpuMode, u64)) -> bool {
+pub(super) fn walk(
+    entries: &[u8],
+    order: ByteOrder,
+    most: usize,
+    mut frame: impl FnMut(CpuMode, u64),
+) -> bool {
     let mut mode = CpuMode::User;
     let mut count = 0;
     for entry in entries.chunks_exact(8) {
         let ip = order.u64(entry, 0).unwrap_or(0);
+        if count >= most {
+            break;
+        }
         if ip < CONTEXT_MAX {
             count += 1;
             frame(mode, ip);
-            if count == MOST_FRAMES {
-                break;
-            }
             continue;
         }
         mode = match ip {
@@ -44,7 +48,7 @@ mod tests {
     fn chain(entries: &[u64]) -> (bool, Vec<(CpuMode, u64)>) {
         let bytes: Vec<u8> = entries.iter().flat_map(|e| e.to_be_bytes()).collect();
         let mut out = Vec::new();
-        let valid = walk(&bytes, ByteOrder::Big, |mode, ip| out.push((mode, ip)));
+        let valid = walk(&bytes, ByteOrder::Big, 127, |mode, ip| out.push((mode, ip)));
         (valid, out)
     }
 
@@ -54,6 +58,6 @@ mod tests {
         let expected = vec![(CpuMode::User, 5), (CpuMode::Kernel, 6), (CpuMode::User, 7)];
         assert_eq!(chain(&entries), (true, expected));
         assert!(!chain(&[CONTEXT_MAX, 1]).0);
-        assert_eq!(chain(&[1; 200]).1.len(), MOST_FRAMES);
+        assert_eq!(chain(&[1; 200]).1.len(), 127);
     }
 }

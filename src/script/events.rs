@@ -105,9 +105,13 @@ fn check(class: Class, first: Option<(&AttrEntry, &String)>, selection: &mut Sel
         (Fields::TID, s::TID),
         (Fields::TIME, s::TIME),
         (Fields::CPU, s::CPU),
+        (Fields::WEIGHT, s::WEIGHT | s::WEIGHT_STRUCT),
+        (Fields::INS_LAT, s::WEIGHT_STRUCT),
+        (Fields::RETIRE_LAT, s::WEIGHT_STRUCT),
+        (Fields::PHYS_ADDR, s::PHYS_ADDR),
     ];
-    for (field, bit) in needs {
-        if choice.fields.has(field) && entry.attr.sample_type() & bit == 0 {
+    for (field, bits) in needs {
+        if choice.fields.has(field) && entry.attr.sample_type() & bits == 0 {
             if choice.named.has(field) {
                 return Err(Error::usage(format!(
                     "samples of {name} have no {}, so it can't be shown",

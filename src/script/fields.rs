@@ -32,6 +32,16 @@ impl Fields {
     pub const ADDR: Fields = Fields(1 << 10);
     /// Period.
     pub const PERIOD: Fields = Fields(1 << 11);
+    /// In which mode the CPU was, by a letter.
+    pub const MISC: Fields = Fields(1 << 12);
+    /// How costly a memory access was.
+    pub const WEIGHT: Fields = Fields(1 << 13);
+    /// Latency of the instruction, in cycles.
+    pub const INS_LAT: Fields = Fields(1 << 14);
+    /// Cycles until the instruction retired.
+    pub const RETIRE_LAT: Fields = Fields(1 << 15);
+    /// Physical data address.
+    pub const PHYS_ADDR: Fields = Fields(1 << 16);
 
     /// Whether all of `other` are in it.
     pub fn has(self, other: Fields) -> bool {
@@ -56,8 +66,12 @@ impl Fields {
     }
 }
 
+/// Fields that few recordings have: words that a sample has behind it, in this order, where its event shows them.
+pub(super) const EXTRAS: [Fields; 5] =
+    [Fields::MISC, Fields::WEIGHT, Fields::INS_LAT, Fields::RETIRE_LAT, Fields::PHYS_ADDR];
+
 /// Names of fields that are printed.
-const NAMES: [(&str, Fields); 12] = [
+const NAMES: [(&str, Fields); 17] = [
     ("comm", Fields::COMM),
     ("pid", Fields::PID),
     ("tid", Fields::TID),
@@ -70,6 +84,11 @@ const NAMES: [(&str, Fields); 12] = [
     ("dso", Fields::DSO),
     ("addr", Fields::ADDR),
     ("period", Fields::PERIOD),
+    ("misc", Fields::MISC),
+    ("weight", Fields::WEIGHT),
+    ("ins_lat", Fields::INS_LAT),
+    ("retire_lat", Fields::RETIRE_LAT),
+    ("phys_addr", Fields::PHYS_ADDR),
 ];
 
 /// Types of events that fields are chosen for.
@@ -121,6 +140,9 @@ const BASE: Fields = Fields::COMM.with(Fields::TID).with(Fields::CPU).with(Field
 /// What tells where a sample was taken.
 pub(super) const PLACE: Fields = Fields::IP.with(Fields::SYM).with(Fields::SYMOFF).with(Fields::DSO);
 const USUAL: Fields = BASE.with(PLACE).with(Fields::PERIOD);
+/// What PMUs tell of memory accesses.
+const MEMORY: Fields =
+    Fields::ADDR.with(Fields::WEIGHT).with(Fields::INS_LAT).with(Fields::RETIRE_LAT).with(Fields::PHYS_ADDR);
 
 /// The fields of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +164,7 @@ impl Default for Selection {
         let of = |fields| Choice { fields, named: Fields::default(), set: false };
         let mut all = [of(USUAL); CLASSES];
         all[Class::Trace as usize] = of(BASE);
-        all[Class::Raw as usize] = of(USUAL.with(Fields::ADDR));
+        all[Class::Raw as usize] = of(USUAL.with(MEMORY));
         Selection(all)
     }
 }

@@ -4,6 +4,7 @@ use super::batch::{Frame, Texts, View};
 use super::events::{Event, Shared};
 use super::fields::Fields;
 use super::numbers::{Digits, hex};
+use super::text::cpumode_letter;
 
 /// Writes samples as JSON.
 pub(super) struct JsonPrinter {
@@ -27,7 +28,7 @@ impl JsonPrinter {
 }
 
 fn write(o: &mut Object<'_>, event: &Event, view: &View<'_>) {
-    let View { sample, comm, frames, addr, texts } = *view;
+    let View { sample, comm, frames, addr, texts, .. } = *view;
     let fields = event.fields;
     if fields.has(Fields::COMM) {
         o.text("comm", comm);
@@ -57,6 +58,19 @@ fn write(o: &mut Object<'_>, event: &Event, view: &View<'_>) {
             o.key("addr_place");
             place(o.out, fields, frame, false, texts);
         }
+    }
+    if let Some(letter) = view.extra(fields, Fields::MISC).and_then(cpumode_letter) {
+        o.text("misc", &[letter]);
+    }
+    let costs =
+        [(Fields::WEIGHT, "weight"), (Fields::INS_LAT, "ins_lat"), (Fields::RETIRE_LAT, "retire_lat")];
+    for (field, name) in costs {
+        if let Some(value) = view.extra(fields, field) {
+            o.digits(name, Digits::of(value));
+        }
+    }
+    if let Some(value) = view.extra(fields, Fields::PHYS_ADDR) {
+        o.address("phys_addr", value);
     }
     if fields.has(Fields::IP) {
         if sample.chain {

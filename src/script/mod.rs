@@ -55,6 +55,17 @@ pub enum Format {
     Json,
 }
 
+/// From when times are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Times {
+    /// As recorded.
+    Absolute,
+    /// From the first sample that is shown.
+    SinceFirst,
+    /// From the sample shown before.
+    SinceLast,
+}
+
 /// What to show and how.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -76,6 +87,10 @@ pub struct Options {
     pub time: Option<String>,
     /// Times with nine places instead of six.
     pub nanoseconds: bool,
+    /// From when times are counted, in text.
+    pub times: Times,
+    /// Most frames of a callchain, and most of a stack that is unwound.
+    pub max_stack: usize,
     /// Text or JSON.
     pub format: Format,
     /// perf's dlfilter that samples pass.

@@ -7,7 +7,7 @@ use super::chain;
 use super::counts::{self, Counts};
 use super::direct::Outlet;
 use super::events::{Events, Shared};
-use super::fields::Fields;
+use super::fields::{EXTRAS, Fields};
 use super::json::JsonPrinter;
 use super::limit::Limit;
 use super::numbers::Digits;
@@ -20,6 +20,7 @@ use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
 use crate::abi::sample as s;
+use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Record, sample};
 use crate::evlist::SampleLayout;
@@ -30,7 +31,7 @@ use crate::plugin::dlfilter::{DlFilter, When};
 use crate::session::{Arch, MachinePid, Session};
 use crate::stage::{Context, Order, Stage, Verdict};
 use crate::symbol::tables::Symbols;
-use crate::unwind::{MOST_FRAMES, Registers, Unwinder};
+use crate::unwind::{Registers, Unwinder};
 
 /// `PERF_SAMPLE_REGS_ABI_64`.
 const REGS_ABI_64: u64 = 2;
@@ -188,6 +189,7 @@ impl<'o> ScriptStage<'o> {
             frames: 0,
             chain: false,
             addr_frame: false,
+            extras: 0,
         };
         if fields.has(Fields::IP) || addr_has_symbol {
             let space = Space::of(cx.session, machine, pid, tid);
@@ -211,8 +213,33 @@ impl<'o> ScriptStage<'o> {
                 self.batch.frames.push(frame);
             }
         }
+        if EXTRAS.iter().any(|&extra| fields.has(extra)) {
+            shown.extras = self.extras(record, layout, fields)?;
+        }
         self.batch.samples.push(shown);
         if self.batch.is_full() || self.dlfilter.is_some() { self.send(cx.session) } else { Ok(()) }
+    }
+
+    /// Puts the [`EXTRAS`] among the fields behind the sample. Returns how many there are.
+    fn extras(&mut self, record: Record<'_>, layout: &SampleLayout, fields: Fields) -> Result<u8> {
+        let found = sample::fields(record, layout)?;
+        let word = |at: Option<usize>| at.and_then(|at| record.order.u64(record.bytes, at)).unwrap_or(0);
+        let weight = word(found.weight);
+        // A struct of u32, u16, u16 in memory, so that what a word's low half is goes by the byte order.
+        let [first, second, third] = match (layout.has(s::WEIGHT_STRUCT), record.order) {
+            (false, _) => [weight, 0, 0],
+            (true, ByteOrder::Little) => [weight & 0xffff_ffff, weight >> 32 & 0xffff, weight >> 48],
+            (true, ByteOrder::Big) => [weight >> 32, weight >> 16 & 0xffff, weight & 0xffff],
+        };
+        let values = [record.cpumode().bits().into(), first, second, third, word(found.phys_addr)];
+        let mut count = 0;
+        for (extra, value) in EXTRAS.into_iter().zip(values) {
+            if fields.has(extra) {
+                self.batch.extras.push(value);
+                count += 1;
+            }
+        }
+        Ok(count)
     }
 
     #[inline]
@@ -228,7 +255,7 @@ impl<'o> ScriptStage<'o> {
         let first = self.batch.frames.len();
         let (resolver, batch) = (&mut self.resolver, &mut self.batch);
         let mut callee = None;
-        let valid = chain::walk(entries, record.order, |mode, ip| {
+        let valid = chain::walk(entries, record.order, self.options.max_stack, |mode, ip| {
             let returned = callee.replace(mode) == Some(mode);
             resolver.push(session, space, Asked { mode, ip, returned }, batch);
         });
@@ -258,7 +285,7 @@ impl<'o> ScriptStage<'o> {
         let registers = Registers { mask: layout.regs_user, words: bytes(words), order: record.order };
         let begun = self.resolver.unwinder.as_ref().and_then(|u| u.begin(&registers, bytes(stack)));
         let Some((mut walk, mut ip)) = begun else { return Ok(()) };
-        for _ in 0..MOST_FRAMES {
+        for _ in 0..self.options.max_stack {
             let (resolver, batch) = (&mut self.resolver, &mut self.batch);
             let asked = Asked { mode: CpuMode::User, ip, returned: false };
             let code = match resolver.push(session, space, asked, batch) {
@@ -375,7 +402,9 @@ impl Stage for ScriptStage<'_> {
             self.filter.time = super::time::Spans::parse(time, range)?;
         }
         let printer = match options.format {
-            Format::Text => Printer::Text(TextPrinter::new(self.events.clone(), options.nanoseconds)),
+            Format::Text => {
+                Printer::Text(TextPrinter::new(self.events.clone(), options.nanoseconds, options.times))
+            }
             Format::Json => Printer::Json(JsonPrinter::new(self.events.clone())),
         };
         let mut output = Outlet::new(printer, self.dlfilter.is_some());

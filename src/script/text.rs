@@ -1,19 +1,26 @@
 //! Samples as lines of text, as `perf script` writes them.
 
+use std::cell::Cell;
+
+use super::Times;
 use super::batch::{Frame, Texts, View};
 use super::events::{Event, Shared};
 use super::fields::Fields;
 use super::numbers::{Digits, hex, hex_padded, padded};
+use crate::abi::misc::CpuMode;
 
 /// Writes samples as text.
 pub(super) struct TextPrinter {
     events: Shared,
     nanoseconds: bool,
+    times: Times,
+    /// The time that others are shown from: the first one, or the last.
+    from: Cell<Option<u64>>,
 }
 
 impl TextPrinter {
-    pub fn new(events: Shared, nanoseconds: bool) -> Self {
-        TextPrinter { events, nanoseconds }
+    pub fn new(events: Shared, nanoseconds: bool, times: Times) -> Self {
+        TextPrinter { events, nanoseconds, times, from: Cell::new(None) }
     }
 
     /// Appends a sample.
@@ -24,7 +31,7 @@ impl TextPrinter {
     }
 
     fn sample(&self, event: &Event, view: &View<'_>, out: &mut Vec<u8>) {
-        let View { sample, comm, frames, addr, texts } = *view;
+        let View { sample, comm, frames, addr, texts, .. } = *view;
         let fields = event.fields;
         if fields.has(Fields::COMM) {
             let width = if fields.has(Fields::IP) && event.has_callchain { 0 } else { 16 };
@@ -55,8 +62,13 @@ impl TextPrinter {
             out.extend_from_slice(digits.bytes());
             out.extend_from_slice(b"] ");
         }
+        if let Some(mode) = view.extra(fields, Fields::MISC) {
+            let letter = cpumode_letter(mode);
+            out.push(letter.unwrap_or(b' '));
+            out.extend_from_slice(b"     ");
+        }
         if fields.has(Fields::TIME) {
-            self.time(sample.time, out);
+            self.time(self.since(sample.time), out);
         }
         if fields.has(Fields::PERIOD) {
             padded(out, Digits::of(sample.period), 10);
@@ -71,6 +83,11 @@ impl TextPrinter {
             hex_padded(out, sample.addr);
             if let Some(frame) = addr {
                 place(fields, frame, texts, out);
+            }
+        }
+        for field in [Fields::WEIGHT, Fields::INS_LAT, Fields::RETIRE_LAT] {
+            if let Some(value) = view.extra(fields, field) {
+                padded(out, Digits::of(value), 16);
             }
         }
         if fields.has(Fields::IP) {
@@ -88,7 +105,23 @@ impl TextPrinter {
                 place(fields, frame, texts, out);
             }
         }
+        if let Some(addr) = view.extra(fields, Fields::PHYS_ADDR) {
+            hex_padded(out, addr);
+        }
         out.push(b'\n');
+    }
+
+    /// A time as it is shown: since the recording's machine began to count, since the first sample, or the last.
+    fn since(&self, time: u64) -> u64 {
+        match self.times {
+            Times::Absolute => time,
+            Times::SinceFirst => {
+                let first = self.from.get().unwrap_or(time);
+                self.from.set(Some(first));
+                time.wrapping_sub(first)
+            }
+            Times::SinceLast => time.wrapping_sub(self.from.replace(Some(time)).unwrap_or(time)),
+        }
     }
 
     fn time(&self, time: u64, out: &mut Vec<u8>) {
@@ -101,6 +134,18 @@ impl TextPrinter {
         out.extend(std::iter::repeat_n(b'0', places - digits.bytes().len().min(places)));
         out.extend_from_slice(digits.bytes());
         out.extend_from_slice(b": ");
+    }
+}
+
+/// `K` for the kernel, `U` for user space and so on.
+pub(super) fn cpumode_letter(mode: u64) -> Option<u8> {
+    match CpuMode::from_misc(u16::try_from(mode).ok()?) {
+        CpuMode::Kernel => Some(b'K'),
+        CpuMode::User => Some(b'U'),
+        CpuMode::Hypervisor => Some(b'H'),
+        CpuMode::GuestKernel => Some(b'G'),
+        CpuMode::GuestUser => Some(b'g'),
+        _ => None,
     }
 }
 
