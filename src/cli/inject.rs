@@ -57,7 +57,7 @@ pub struct InjectArgs {
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
 
-    /// perf's build-id cache [default: $PERF_BUILDID_DIR, else ~/.debug]
+    /// perf's build-id cache [default: $PERF_BUILDID_DIR, else ~/.debug; for symbols, .debug below --symfs]
     #[arg(long, value_name = "DIR")]
     buildid_dir: Option<PathBuf>,
 

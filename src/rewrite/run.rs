@@ -148,6 +148,8 @@ pub fn run(options: &Options) -> Result<Summary> {
     let alone = filter.is_none() && plugins.count() == 1;
     let mut times = (plugins.count() > 0 && !alone).then(Times::default);
     head.filtered = filter.is_some() || plugins.count() > 0;
+    // The two functions of a dlfilter see a sample one after the other, as under perf.
+    let one_by_one = plugins.early.is_some() && plugins.late.is_some();
     let mut stages: Vec<&mut dyn Stage> = Vec::new();
     stages.extend(plugins.early.as_mut().map(|s| s as &mut dyn Stage));
     stages.extend(plugins.native.iter_mut().map(|s| s as &mut dyn Stage));
@@ -159,7 +161,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     let mut chain = None;
     let dyn_stage: Option<&mut dyn Stage> = match stages.len() {
         0 | 1 => stages.pop(),
-        _ => Some(chain.insert(Chain::new(stages))),
+        _ => Some(chain.insert(Chain::new(stages).one_by_one(one_by_one))),
     };
     let pipeline = Pipeline::new(input.header.evlist(), dyn_stage, &mut head, &mut out, options.salvage);
     let (done, evlist) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
@@ -184,11 +186,12 @@ pub fn run(options: &Options) -> Result<Summary> {
     Ok(summary)
 }
 
-/// Where symbols are looked for.
+/// Where symbols are looked for. As with perf, another root has a cache of its own.
 fn load_options(options: &Options) -> LoadOptions {
     let mut load = LoadOptions { symfs: options.symfs.clone(), ..LoadOptions::default() };
-    if let Some(dir) = &options.buildid_dir {
-        load.buildid_dir = Some(dir.clone());
+    let of_root = || options.symfs.as_ref().map(|root| root.join(".debug"));
+    if let Some(dir) = options.buildid_dir.clone().or_else(of_root) {
+        load.buildid_dir = Some(dir);
     }
     load
 }

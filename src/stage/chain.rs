@@ -16,6 +16,8 @@ pub struct Chain<'a> {
     stages: Vec<&'a mut dyn Stage>,
     /// Whether the session is kept up to date.
     applies: bool,
+    /// Whether a record passes all stages before the next one passes any.
+    one_by_one: bool,
     scratch: Edits,
     /// Of a batch, what the last stage has said.
     fates: Vec<Fate>,
@@ -35,7 +37,20 @@ impl<'a> Chain<'a> {
     /// A chain.
     pub fn new(stages: Vec<&'a mut dyn Stage>) -> Self {
         let applies = order_of(&stages) != Order::File;
-        Chain { stages, applies, scratch: Edits::default(), fates: Vec::new(), counts: Counts::default() }
+        Chain {
+            stages,
+            applies,
+            one_by_one: false,
+            scratch: Edits::default(),
+            fates: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Lets each record pass all stages before the next one passes any: two of them have a state in common.
+    pub fn one_by_one(mut self, yes: bool) -> Self {
+        self.one_by_one = yes;
+        self
     }
 
     /// Lets a record pass the stages from `first` on. Whether it leaves as it is; `made` gets what else leaves.
@@ -156,6 +171,9 @@ impl Stage for Chain<'_> {
     }
 
     fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
+        if self.one_by_one {
+            return batch.iter().try_for_each(|&record| cx.each(record, |cx| self.record(record, cx)));
+        }
         let mut batch = batch;
         // Side-band passes by itself: what becomes of it is true for the others already.
         if let Some((&first, rest)) =
