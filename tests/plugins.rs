@@ -2,6 +2,7 @@
 
 mod command;
 mod dlfilters;
+mod dlperf;
 mod native;
 mod sqlite;
 

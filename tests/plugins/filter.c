@@ -84,6 +84,13 @@ int start(void **data, void *ctx)
 	return strcmp(mode, "failstart") ? 0 : -5;
 }
 
+static const char *base(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path ? path : "-";
+}
+
 int filter_event_early(void *data, const struct sample *s, void *ctx)
 {
 	const struct al *al = perf_dlfilter_fns.resolve_ip(ctx);
@@ -99,9 +106,9 @@ int filter_event_early(void *data, const struct sample *s, void *ctx)
 	calls++;
 	perf_dlfilter_fns.resolve_address(ctx, s->ip, &other);
 	fprintf(out, "%d %s %s %s+%u %s %u/%u %s %d %llu %s\n", s->pid, s->event, al->comm, al->sym ? al->sym : "-",
-		al->symoff, strrchr(al->dso, '/') + 1, al->buildid_size, other.size,
+		al->symoff, base(al->dso), al->buildid_size, other.size,
 		other.sym == al->sym ? "same" : "other", got >= (int)n && code && !memcmp(code, same, n),
-		(unsigned long long)s->raw_callchain_nr, file ? strrchr(file, '/') + 1 : "-");
+		(unsigned long long)s->raw_callchain_nr, base(file));
 	if (perf_dlfilter_fns.al_cleanup)
 		perf_dlfilter_fns.al_cleanup(ctx, &other);
 	if (!strcmp(mode, "fail") && calls == 5)

@@ -17,9 +17,9 @@ const FLAGS: usize = 40;
 const COMM_EXEC: u32 = 24;
 
 /// What perf has for a data source where none was recorded: each part not available.
-const NO_DATA_SRC: u64 = 0x508_0021;
+const NO_DATA_SRC: u64 = 0x1e_0508_0021;
 
-/// Types of events and, of software events, the page faults, of hardware events branch instructions.
+/// Types of events and, of software events, the page faults, of hardware events the bit by which perf knows branches.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 const PAGE_FAULTS: [u64; 3] = [2, 5, 6];
@@ -99,7 +99,7 @@ impl Events {
         let (config, period, sample_type) = (word(8), word(16), word(24));
         let correlates = match order.u32(attr, 0) {
             Some(SOFTWARE) => PAGE_FAULTS.contains(&config),
-            Some(HARDWARE) => config == BRANCHES && period == 1,
+            Some(HARDWARE) => config & BRANCHES != 0 && period == 1,
             _ => false,
         };
         self.count += 1;
