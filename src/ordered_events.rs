@@ -16,8 +16,8 @@
 //! (time, position) and before every one that sorts after it; samples between two side-band records come run by run.
 //! In a strict window, everything comes by (time, position). Records without time keep their place in
 //! their run. [`OrderedEvents::flush`] delivers what is not later than a limit; a record that comes later than its
-//! time's flush is delivered with the next one, and counted. Records are delivered several at once, of which the first
-//! alone may be side-band: what it changes is so for all that come with it.
+//! time's flush is delivered with the next one, and counted. Records are delivered several at once, of which, where that
+//! is asked for, the first alone may be side-band: what it changes is so for all that come with it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -107,6 +107,8 @@ struct Run {
 pub struct OrderedEvents {
     order: ByteOrder,
     strict: bool,
+    /// Whether side-band begins what is delivered at once.
+    side_band_first: bool,
     runs: Vec<Run>,
     entries: Vec<Entry>,
     /// Side-band records that wait.
@@ -121,11 +123,13 @@ pub struct OrderedEvents {
 }
 
 impl OrderedEvents {
-    /// An empty window. With `strict`, all records come by time; otherwise side-band alone is a barrier.
-    pub fn new(order: ByteOrder, strict: bool) -> Self {
+    /// An empty window. With `strict`, all records come by time; otherwise side-band alone is a barrier. Without
+    /// `side_band_first`, side-band is delivered among the others.
+    pub fn new(order: ByteOrder, strict: bool, side_band_first: bool) -> Self {
         OrderedEvents {
             order,
             strict,
+            side_band_first,
             runs: Vec::new(),
             entries: Vec::new(),
             barriers: Vec::new(),
@@ -221,7 +225,8 @@ impl OrderedEvents {
         };
         let mut heap: BinaryHeap<Reverse<(Entry, usize)>> =
             runs.iter().enumerate().filter_map(|(i, r)| Some(Reverse((head(r)?, i)))).collect();
-        let mut due = Vec::with_capacity(DELIVERED_MAX);
+        let mut due =
+            Due { records: Vec::with_capacity(DELIVERED_MAX), side_band_first: self.side_band_first };
         let end = (limit, u64::MAX);
         while let Some(top) = heap.peek().copied() {
             let Reverse((key, index)) = top;
@@ -249,8 +254,8 @@ impl OrderedEvents {
                 },
             }
         }
-        if !due.is_empty() {
-            deliver(&due)?;
+        if !due.records.is_empty() {
+            deliver(&due.records)?;
         }
         self.forget();
         Ok(())
@@ -277,6 +282,12 @@ impl OrderedEvents {
     }
 }
 
+/// Records to be delivered next.
+struct Due<'a> {
+    records: Vec<Record<'a>>,
+    side_band_first: bool,
+}
+
 /// A run that is being delivered.
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -299,7 +310,7 @@ impl<'a> Cursor<'a> {
         entries: &[Entry],
         bound: Entry,
         order: ByteOrder,
-        due: &mut Vec<Record<'a>>,
+        due: &mut Due<'a>,
         deliver: &mut impl FnMut(&[Record<'_>]) -> Result<()>,
     ) -> Result<()> {
         let waiting = entries.get(*self.next..self.end).unwrap_or_default();
@@ -311,12 +322,12 @@ impl<'a> Cursor<'a> {
             let rest = self.bytes.get((entry.1 - self.base) as usize..).unwrap_or_default();
             let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
             let record = Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 };
-            let alone = due.len() >= DELIVERED_MAX || is_side_band(record.ty());
-            if alone && !due.is_empty() {
-                deliver(due)?;
-                due.clear();
+            let first = due.side_band_first && is_side_band(record.ty());
+            if due.records.len() >= DELIVERED_MAX || first && !due.records.is_empty() {
+                deliver(&due.records)?;
+                due.records.clear();
             }
-            due.push(record);
+            due.records.push(record);
         }
         Ok(())
     }
@@ -364,7 +375,7 @@ mod tests {
     /// numbers in the order of delivery.
     fn deliver(records: &[(Option<u64>, bool)], strict: bool, limits: &[u64]) -> Vec<usize> {
         let block = block(records.len());
-        let mut queue = OrderedEvents::new(ByteOrder::Little, strict);
+        let mut queue = OrderedEvents::new(ByteOrder::Little, strict, true);
         // In two batches, as a block may be found.
         for part in [0..records.len() / 2, records.len() / 2..records.len()] {
             let mut batch = Batch::new(queue.last());
@@ -439,20 +450,20 @@ mod tests {
         }
         let origin = Origin { file: Arc::new("test".into()), offset: 0, decompressed: false };
         let block = Arc::new(Block::heap(bytes, 100, origin));
-        for strict in [false, true] {
-            let mut queue = OrderedEvents::new(order, strict);
+        for (strict, first) in [(false, true), (true, true), (true, false)] {
+            let mut queue = OrderedEvents::new(order, strict, first);
             queue.extend(&block, &batch);
             let (mut seen, mut lens) = (Vec::new(), Vec::new());
             queue
                 .flush(u64::MAX, &mut |due| {
-                    assert!(due.iter().skip(1).all(|r| !is_side_band(r.ty())));
+                    assert!(!first || due.iter().skip(1).all(|r| !is_side_band(r.ty())));
                     seen.extend(due.iter().map(Record::ty));
                     lens.push(due.len());
                     Ok(())
                 })
                 .unwrap();
             assert_eq!(seen, kinds);
-            assert_eq!(lens, [7, 1, 128, 128, 36, 100]);
+            assert_eq!(lens, if first { vec![7, 1, 128, 128, 36, 100] } else { vec![128, 128, 128, 16] });
         }
     }
 

@@ -32,11 +32,15 @@ pub struct Plan {
     period: u8,
 }
 
+/// Room for the words of a sample, which is used again for the next: they are too many to be handed around.
+pub type Words = [u64; WORDS];
+
 /// The words of one sample.
-pub struct Fixed<'p> {
-    plan: &'p Plan,
+#[derive(Clone, Copy)]
+pub struct Fixed<'a> {
+    plan: &'a Plan,
     order: ByteOrder,
-    words: [u64; WORDS],
+    words: &'a Words,
 }
 
 impl Plan {
@@ -62,25 +66,28 @@ impl Plan {
 
     /// Reads a sample of the event; `None` if it is too short for its fields.
     #[inline]
-    pub fn read(&self, record: Record<'_>) -> Option<Fixed<'_>> {
-        let mut words = [0; WORDS];
+    pub fn read<'a>(&'a self, record: Record<'_>, words: &'a mut Words) -> Option<Fixed<'a>> {
         let body = record.bytes.get(HEADER_SIZE..)?;
         // Most samples have more behind the fixed fields: it is faster to take some of it along than to look.
         match body.first_chunk::<{ FIXED_MAX * 8 }>() {
             Some(raw) => {
                 words.iter_mut().zip(raw.as_chunks().0).for_each(|(to, raw)| *to = u64::from_ne_bytes(*raw))
             }
-            None => {
-                let raw = body.get(..self.count * 8)?.as_chunks().0;
-                words.iter_mut().zip(raw).for_each(|(to, raw)| *to = u64::from_ne_bytes(*raw));
-            }
+            None => self.read_short(body, words)?,
         }
         if record.order != ByteOrder::NATIVE {
             words.iter_mut().for_each(|word| *word = word.swap_bytes());
         }
-        let [.., none, _, period] = &mut words;
-        (*none, *period) = (u64::MAX, self.period_of_event);
+        let [.., none, zero, period] = words;
+        (*none, *zero, *period) = (u64::MAX, 0, self.period_of_event);
         Some(Fixed { plan: self, order: record.order, words })
+    }
+
+    #[inline(never)]
+    fn read_short(&self, body: &[u8], words: &mut Words) -> Option<()> {
+        let raw = body.get(..self.count * 8)?.as_chunks().0;
+        words.iter_mut().zip(raw).for_each(|(to, raw)| *to = u64::from_ne_bytes(*raw));
+        Some(())
     }
 }
 
@@ -173,7 +180,8 @@ mod tests {
         finish_record(&mut bytes, order, at).unwrap();
         let record = Record { bytes: &bytes, order, pos: 0 };
         let plan = Plan::new(&evlist.evsels()[0]);
-        let f = plan.read(record)?;
+        let mut words = [0x55; WORDS];
+        let f = plan.read(record, &mut words)?;
         Some((f.id(), f.ip(), f.pid_tid(), f.time(), f.addr(), f.stream_id(), f.cpu(), f.period()))
     }
 

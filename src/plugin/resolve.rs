@@ -88,6 +88,11 @@ impl Resolver {
         }
     }
 
+    /// How symbols are loaded.
+    pub fn options(&self) -> &LoadOptions {
+        &self.options
+    }
+
     /// Takes the build-ids and the kernel release that the recording has.
     pub fn begin(&mut self, header: &Header) {
         if let Some(section) = header.feature(Feature::BUILD_ID) {

@@ -17,7 +17,6 @@ mod events;
 mod fields;
 mod filter;
 mod head;
-mod images;
 mod inlined;
 mod json;
 mod limit;

@@ -6,13 +6,13 @@
 use rustc_hash::FxHashMap;
 
 use super::batch::{Batch, Frame, Kind};
-use super::images::image;
 use super::inlined::Lists;
 use super::limit::Limit;
 use crate::abi::misc::CpuMode;
 use crate::session::{Dso, DsoKind, MachinePid, Map, Session, Thread};
 use crate::symbol::tables::Symbols;
 use crate::unwind::Unwinder;
+use crate::unwind::files::image;
 
 const SLOTS: usize = 1 << 15;
 

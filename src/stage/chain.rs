@@ -36,7 +36,7 @@ struct Made {
 impl<'a> Chain<'a> {
     /// A chain.
     pub fn new(stages: Vec<&'a mut dyn Stage>) -> Self {
-        let applies = order_of(&stages) != Order::File;
+        let applies = stages.iter().any(|s| s.needs_session());
         Chain {
             stages,
             applies,
@@ -157,6 +157,10 @@ fn order_of(stages: &[&mut dyn Stage]) -> Order {
 impl Stage for Chain<'_> {
     fn order(&self) -> Order {
         order_of(&self.stages)
+    }
+
+    fn needs_session(&self) -> bool {
+        self.applies
     }
 
     fn begin(&mut self, header: &Header) -> Result<()> {

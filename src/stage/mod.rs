@@ -65,8 +65,8 @@ enum Fates<'a> {
 pub struct Context<'a> {
     /// The events.
     pub evlist: &'a Evlist,
-    /// What the recording has said so far. Where some stage asks for more than file order, the record at hand has been
-    /// applied already; otherwise nothing is applied but what stages apply themselves.
+    /// What the recording has said so far. Where some stage needs the session, the record at hand has been applied
+    /// already; otherwise nothing is applied but what stages apply themselves.
     pub session: &'a mut Session,
     edits: &'a mut Edits,
     out: &'a mut Counts,
@@ -153,6 +153,11 @@ pub trait Stage {
     /// In which order it must see records.
     fn order(&self) -> Order;
 
+    /// Whether the session must have seen what comes before a record; in file order it never has.
+    fn needs_session(&self) -> bool {
+        self.order() != Order::File
+    }
+
     /// Called before the first record, with what the recording says about itself so far.
     /// Called again where a pipe says more about itself later.
     fn begin(&mut self, header: &Header) -> Result<()>;
@@ -160,8 +165,8 @@ pub trait Stage {
     /// Looks at one record. Kernel records come in the stage's order; perf's own records come as they are read.
     fn record(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict>;
 
-    /// Looks at several records, each through [`Context::each`]. In an order by time the first alone may be side-band,
-    /// so the session is as it was at each of them.
+    /// Looks at several records, each through [`Context::each`]. Where the session is needed, the first alone may be
+    /// side-band, so it is as it was at each of them.
     fn records(&mut self, batch: &[Record<'_>], cx: &mut Context<'_>) -> Result<()> {
         batch.iter().try_for_each(|&record| cx.each(record, |cx| self.record(record, cx)))
     }

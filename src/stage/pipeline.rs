@@ -76,6 +76,8 @@ pub struct Pipeline<'a, S> {
     order: ByteOrder,
     evlist: Evlist,
     stage: Option<&'a mut dyn Stage>,
+    /// Whether the session is kept up to date.
+    applies: bool,
     session: Session,
     head: &'a mut dyn HeadRecords,
     sink: &'a mut S,
@@ -108,15 +110,17 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         salvage: bool,
     ) -> Self {
         let order = evlist.order();
+        let applies = stage.as_ref().is_some_and(|s| s.needs_session());
         let queue = match stage.as_ref().map(|s| s.order()) {
             None | Some(Order::File) => None,
-            Some(Order::SideBand) => Some(OrderedEvents::new(order, false)),
-            Some(Order::Time) => Some(OrderedEvents::new(order, true)),
+            Some(Order::SideBand) => Some(OrderedEvents::new(order, false, applies)),
+            Some(Order::Time) => Some(OrderedEvents::new(order, true, applies)),
         };
         Pipeline {
             order,
             evlist,
             stage,
+            applies,
             session: Session::new(Arch::from_name("")),
             head,
             sink,
@@ -391,8 +395,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     /// Lets the stage see records.
     #[inline]
     fn visit(&mut self, batch: &[Record<'_>]) -> Result<()> {
-        let apply = self.queue.is_some();
-        let session = &mut self.session;
+        let (apply, session) = (self.applies, &mut self.session);
         visit(&mut self.stage, session, apply, &self.evlist, &mut self.edits, &mut self.done, batch)
     }
 
@@ -492,9 +495,9 @@ impl<'a, S: Sink> Pipeline<'a, S> {
     fn flush(&mut self, limit: u64) -> Result<()> {
         let Some(queue) = &mut self.queue else { return Ok(()) };
         let (stage, evlist, edits, done) = (&mut self.stage, &self.evlist, &mut self.edits, &mut self.done);
-        let (window, session) = (&self.window, &mut self.session);
+        let (window, session, apply) = (&self.window, &mut self.session, self.applies);
         queue.flush(limit, &mut |batch| {
-            visit(stage, session, true, evlist, edits, done, batch).map_err(|e| {
+            visit(stage, session, apply, evlist, edits, done, batch).map_err(|e| {
                 let at = e.offset();
                 match window.iter().find(|b| at.is_some_and(|at| (b.base()..b.end()).contains(&at))) {
                     Some(block) => block.locate(e),

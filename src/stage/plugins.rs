@@ -48,6 +48,10 @@ impl Stage for DlFilterStage {
         Order::Time
     }
 
+    fn needs_session(&self) -> bool {
+        self.filter.borrow().can_ask()
+    }
+
     fn begin(&mut self, header: &Header) -> Result<()> {
         if self.starts { self.filter.borrow_mut().start(header) } else { Ok(()) }
     }
@@ -177,6 +181,10 @@ impl PluginStage {
 impl Stage for PluginStage {
     fn order(&self) -> Order {
         if self.plugin.info().by_time { Order::Time } else { Order::File }
+    }
+
+    fn needs_session(&self) -> bool {
+        self.plugin.info().needs_session
     }
 
     fn begin(&mut self, header: &Header) -> Result<()> {

@@ -10,6 +10,7 @@
 //! of its own in one address space of the unwinder's, and one unwinder with one cache serves every process: what was
 //! learnt of libc in one is known in all, and nothing is lost when maps come and go.
 
+pub mod files;
 mod image;
 mod regs;
 mod signal;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::support::oracle;
 use super::super::support::recording::kind;
-use super::super::support::run::{Dir, Outcome};
+use super::super::support::run::{Dir, Outcome, repipe, run as command};
 use super::super::support::wire::Order;
 use super::{build, fixture, inject};
 
@@ -27,6 +27,8 @@ fn a_plugin_that_breaks_the_contract_is_an_error_that_names_it_and_leaves_nothin
     for (what, says) in [
         ("verdict", "its verdict is 77"),
         ("fail", "records: I do not like it"),
+        ("failsomewhere", "records: I do not like it"),
+        ("failbehind", "records: I do not like it"),
         ("silent", "records: returned -5"),
         ("nothing", "gave nothing for that"),
         ("oversized", "its size is 65528, but 128 bytes were given"),
@@ -45,7 +47,7 @@ fn a_plugin_that_breaks_the_contract_is_an_error_that_names_it_and_leaves_nothin
         let place = match what {
             "noopen" | "latefail" => None,
             // It does not say at which record, so the message names the first that it was shown.
-            "fail" | "silent" => Some("at this record or one of the "),
+            "failsomewhere" | "failbehind" | "silent" => Some("at this record or one of the "),
             _ => Some("SAMPLE record: "),
         };
         assert!(place.is_none_or(|place| stderr.contains(place)), "{what}: {stderr}");
@@ -69,7 +71,13 @@ fn objects_that_are_no_plugins_are_refused() {
         ("hook.so", &["-DHOOKLESS"], "has no function for records"),
         ("small.so", &["-DSIZE=40"], "its descriptor has 40 bytes"),
         ("needs.so", &["-DNEEDS=(1ull<<40)"], "needs what this version does not have"),
-        ("unwind.so", &["-DNEEDS=RPP_NEEDS_UNWIND"], "needs unwinding"),
+        ("order.so", &["-DORDER=3"], "wants records in an order, 3, that is not known"),
+        ("any.so", &["-DORDER=RPP_ORDER_FILE"], "needs symbols, but not the order by time that it takes"),
+        (
+            "alone.so",
+            &["-DORDER=RPP_ORDER_TIME_ALONE", "-DNEEDS=RPP_NEEDS_UNWIND"],
+            "needs unwinding, but not the order by time that it takes",
+        ),
     ] {
         let plugin = rogue(&dir, name, flags);
         let outcome = run(&plugin, "keep", &out).expect_failure(name);
@@ -103,6 +111,31 @@ fn a_plugin_of_a_later_minor_version_loads() {
 }
 
 #[test]
+fn a_plugin_of_an_earlier_minor_version_loads_and_gets_what_that_had() {
+    let dir = Dir::new();
+    let plugin = build(&dir, "old.c", "old.so", &[]);
+    let plugin = plugin.to_str().unwrap();
+    let out = dir.join("out");
+    let input = fixture("plain.data");
+    let before = oracle::read(&input).unwrap();
+    let samples = before.kinds().iter().filter(|&&k| k == kind::SAMPLE).count();
+
+    let outcome = inject(&input, &out, &["--plugin", plugin]).expect_ok("old");
+    assert!(outcome.stderr.contains(&format!("plugin old: saw {samples}\n")), "{}", outcome.stderr);
+    let doubled: Vec<_> = before
+        .records
+        .iter()
+        .flat_map(|r| std::iter::repeat_n(r.clone(), 1 + usize::from(r.kind(Order::Little) == kind::SAMPLE)))
+        .collect();
+    assert_eq!(oracle::read(&out).unwrap().records, doubled);
+
+    let outcome = inject(&input, &dir.join("none"), &["--plugin", &format!("{plugin}:n=3")]);
+    let stderr = outcome.expect_failure("fails").stderr;
+    assert!(stderr.contains("SAMPLE record: plugin old: records: as told"), "{stderr}");
+    assert!(!dir.join("none").exists());
+}
+
+#[test]
 fn what_is_dropped_replaced_and_asked() {
     let dir = Dir::new();
     let plugin = rogue(&dir, "rogue.so", &[]);
@@ -126,6 +159,41 @@ fn what_is_dropped_replaced_and_asked() {
     assert_eq!(lines.len(), samples(before.kinds()), "{}", outcome.stderr);
     assert!(lines.iter().all(|line| line.contains(" cpu-clock:u ") && line.contains(" 1 ")), "{lines:?}");
     assert!(lines.iter().any(|line| line.ends_with(" libburn.so")), "{lines:?}");
+}
+
+#[test]
+fn stacks_are_unwound_for_those_who_ask() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "unwind.so", &["-DNEEDS=RPP_NEEDS_UNWIND"]);
+    let input = fixture("dwarf.data");
+    let arg = format!("{plugin}:do=chain");
+    let outcome = inject(&input, &dir.join("out"), &["--plugin", &arg]).expect_ok("chain");
+    let chains: Vec<Vec<&str>> = outcome
+        .stderr
+        .lines()
+        .filter_map(|line| line.split_once("plugin rogue: chain"))
+        .map(|(_, chain)| chain.split_whitespace().collect())
+        .collect();
+    let symfs = super::root().join("fixtures/symfs");
+    let mut script = repipe();
+    script.args(["script", "-F", "ip", "-i"]).arg(&input).arg("--symfs").arg(symfs);
+    let shown = command(&mut script).expect_ok("script");
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let expected: Vec<Vec<&str>> = shown
+        .split("\n\n")
+        .map(|block| block.split_whitespace().collect())
+        .filter(|b: &Vec<&str>| !b.is_empty())
+        .collect();
+    assert!(expected.iter().any(|chain| chain.len() > 4), "{shown}");
+    assert_eq!(chains, expected);
+
+    // Who does not ask gets none.
+    let plugin = rogue(&dir, "not.so", &[]);
+    let outcome =
+        inject(&input, &dir.join("out"), &["--plugin", &format!("{plugin}:do=chain")]).expect_ok("not");
+    assert!(
+        outcome.stderr.lines().filter(|l| l.contains("plugin rogue: chain")).all(|l| l.ends_with("chain"))
+    );
 }
 
 #[test]

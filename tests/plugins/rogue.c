@@ -19,6 +19,9 @@
 #ifndef SIZE
 #define SIZE (sizeof(struct rpp_plugin) + MORE)
 #endif
+#ifndef ORDER
+#define ORDER RPP_ORDER_TIME
+#endif
 #ifndef NEEDS
 #define NEEDS RPP_NEEDS_SYMBOLS
 #endif
@@ -31,6 +34,8 @@ static int32_t open_(const struct rpp_open *o, void **data)
 {
 	host = o->host;
 	kept = o->ctx;
+	if (!RPP_HAS(o, granted) || !RPP_HAS(host, callchain) || o->granted != NEEDS)
+		return -4;
 	if (o->arg_count != 1 || strcmp(o->args[0].key, "do") || !o->args[0].value) {
 		o->host->fail(o->ctx, "say what to do");
 		return -1;
@@ -59,7 +64,13 @@ __attribute__((unused)) static int32_t one(const struct rpp_host *h, void *ctx, 
 	} else if (!strcmp(mode, "verdict")) {
 		b->verdicts[at] = 77;
 	} else if (!strcmp(mode, "fail")) {
+		h->fail_at(ctx, at, "I do not like it");
+		return -1;
+	} else if (!strcmp(mode, "failsomewhere")) {
 		h->fail(ctx, "I do not like it");
+		return -1;
+	} else if (!strcmp(mode, "failbehind")) {
+		h->fail_at(ctx, b->count, "I do not like it");
 		return -1;
 	} else if (!strcmp(mode, "silent")) {
 		return -5;
@@ -96,11 +107,23 @@ __attribute__((unused)) static int32_t one(const struct rpp_host *h, void *ctx, 
 		h->attr(ctx, 1000, NULL);
 		h->event_name(ctx, 1000);
 		h->log(ctx, 0, NULL);
+		h->progress(ctx, UINT64_MAX, 0);
+		h->callchain(ctx, b->count, NULL);
 		h->set_feature(ctx, 3, r->bytes, 8);
 	} else if (!strcmp(mode, "twice")) {
 		h->replace(ctx, at, r->bytes, r->len);
 		h->replace(ctx, at, r->bytes, r->len);
 		b->verdicts[at] = RPP_REPLACE;
+	} else if (!strcmp(mode, "chain")) {
+		uint32_t n = 0;
+		const uint64_t *chain = h->callchain(ctx, at, &n);
+		char line[4096] = "chain";
+		int len = 5;
+
+		for (uint32_t i = 0; chain && i < n && len < (int)sizeof(line) - 32; i++)
+			if (chain[i] < (uint64_t)-4095)
+				len += snprintf(line + len, sizeof(line) - len, " %llx", (unsigned long long)chain[i]);
+		h->log(ctx, 1, line);
 	} else if (!strcmp(mode, "resolve")) {
 		struct rpp_location al = { .size = sizeof(al) }, none = { .size = 4 };
 		struct rpp_field f;
@@ -141,11 +164,14 @@ static int32_t finish(void *data, const struct rpp_host *h, void *ctx)
 static void close_(void *data)
 {
 	struct rpp_field f;
+	uint32_t count;
 
 	/* use after finish: answered, with nothing */
 	host->fail(kept, "too late");
 	host->log(kept, 0, "too late");
-	if (host->attr(kept, 0, NULL) || host->insert_before(kept, 0, record, 8) == 0 || host->field(kept, 0, 0, &f) == 0)
+	host->fail_at(kept, 0, "too late");
+	host->progress(kept, 1, 2);
+	if (host->callchain(kept, 0, &count) || host->attr(kept, 0, NULL) || host->insert_before(kept, 0, record, 8) == 0 || host->field(kept, 0, 0, &f) == 0)
 		fputs("answered after the end\n", stderr);
 }
 
@@ -158,7 +184,7 @@ static const union {
 	.size = SIZE,
 	.record_size = sizeof(struct rpp_record) + MORE,
 	.host_size = sizeof(struct rpp_host) + MORE,
-	.order = RPP_ORDER_TIME,
+	.order = ORDER,
 	.needs = NEEDS,
 #ifndef NAMELESS
 	.name = "rogue",
@@ -172,6 +198,10 @@ static const union {
 #endif
 	.finish = finish,
 	.close = close_,
+#ifdef PAST
+	/* what no host of today knows, and a plugin can do without */
+	.wishes = 0xffull << 48,
+#endif
 } };
 
 #ifdef SYMBOLLESS

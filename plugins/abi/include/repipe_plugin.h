@@ -4,8 +4,8 @@
  *
  * A plugin is a shared object with one symbol, repipe_plugin(), which returns a descriptor. The host reads no more of a
  * structure than the size that it states, so structures grow at their end: a plugin built for another minor version
- * loads, one for another major version does not. A plugin that uses what a later minor added looks at rpp_host.size
- * first.
+ * loads, one for another major version does not. What is marked with a later minor version than 1.0 may lack in an older
+ * host: a plugin that uses it asks RPP_HAS() first.
  *
  * All strings are UTF-8 or bytes of the recording, with a NUL behind. What a function returns stays valid until the hook
  * that called it returns; strings stay until finish returns. Records are bytes in the recording's byte order.
@@ -26,10 +26,12 @@ extern "C" {
 /* rpp_plugin.order: in which order records come. */
 #define RPP_ORDER_FILE 0 /* any: as they stand in the recording, unless something else in the run needs another */
 #define RPP_ORDER_TIME 1 /* by time; addresses can be resolved and names of threads asked for */
+/* Since version 1.1: by time, and neither of these is asked for, which costs less. An older host refuses it. */
+#define RPP_ORDER_TIME_ALONE 2
 
 /* rpp_plugin.needs */
 #define RPP_NEEDS_SYMBOLS (1ull << 0) /* resolve() is called; asks for RPP_ORDER_TIME */
-#define RPP_NEEDS_UNWIND (1ull << 1)  /* reserved: no host of this version can */
+#define RPP_NEEDS_UNWIND (1ull << 1)  /* callchain() is called; asks for RPP_ORDER_TIME; refused by hosts before 1.1 */
 #define RPP_EDITS_FEATURES (1ull << 2) /* set_feature() is called; refused from pipe to pipe, where sections pass as records */
 
 /* Verdicts on a record. */
@@ -137,7 +139,20 @@ struct rpp_host {
 	void (*log)(void *ctx, uint32_t level, const char *text);
 	/* Why the hook is about to return a negative number. */
 	void (*fail)(void *ctx, const char *text);
+	/* Since version 1.1: */
+	/* The same, and at which record. */
+	void (*fail_at)(void *ctx, uint32_t record, const char *text);
+	/* How far the plugin is with something that takes long, for the user: done of total. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	/* The callchain of a sample, in this machine's byte order, context markers (PERF_CONTEXT_*) among it. Where the sample
+	 * has a copy of the user stack instead of a user callchain, that is unwound. NULL without RPP_NEEDS_UNWIND, or if
+	 * the sample has neither. */
+	const uint64_t *(*callchain)(void *ctx, uint32_t record, uint32_t *count);
 };
+
+/* Whether a structure of the host's is large enough to have a member. */
+#define RPP_HAS(pointer, member) \
+	((size_t)(pointer)->size >= (size_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
 /* key=value, or key alone with value NULL. */
 struct rpp_arg {
@@ -153,6 +168,8 @@ struct rpp_open {
 	const struct rpp_arg *args;
 	uint32_t arg_count;
 	uint32_t evsel_count; /* so far: events of a pipe may come later */
+	/* Since version 1.1: */
+	uint64_t granted; /* RPP_NEEDS_* that are met in this run: all of needs, and of wishes what can be */
 };
 
 /*
@@ -197,6 +214,8 @@ struct rpp_plugin {
 	int32_t (*finish)(void *data, const struct rpp_host *host, void *ctx);
 	/* Always, once, after open has returned 0; nothing can be asked any more. May be NULL. */
 	void (*close)(void *data);
+	/* Since version 1.1: */
+	uint64_t wishes; /* RPP_NEEDS_* that it makes use of but can do without; bits that the host does not know are ignored */
 };
 
 /* The one symbol. */
@@ -217,14 +236,17 @@ RPP_ASSERT(offsetof(struct rpp_location, dso) == 40);
 RPP_ASSERT(offsetof(struct rpp_location, build_id) == 80);
 RPP_ASSERT(offsetof(struct rpp_location, dso_path) == 104);
 RPP_ASSERT(sizeof(struct rpp_field) == 16);
-RPP_ASSERT(sizeof(struct rpp_host) == 104);
+RPP_ASSERT(sizeof(struct rpp_host) == 128);
 RPP_ASSERT(offsetof(struct rpp_host, fail) == 96);
+RPP_ASSERT(offsetof(struct rpp_host, callchain) == 120);
 RPP_ASSERT(sizeof(struct rpp_arg) == 16);
-RPP_ASSERT(sizeof(struct rpp_open) == 40);
+RPP_ASSERT(sizeof(struct rpp_open) == 48);
+RPP_ASSERT(offsetof(struct rpp_open, granted) == 40);
 RPP_ASSERT(sizeof(struct rpp_batch) == 32);
-RPP_ASSERT(sizeof(struct rpp_plugin) == 144);
+RPP_ASSERT(sizeof(struct rpp_plugin) == 152);
 RPP_ASSERT(offsetof(struct rpp_plugin, record_types) == 72);
 RPP_ASSERT(offsetof(struct rpp_plugin, close) == 136);
+RPP_ASSERT(offsetof(struct rpp_plugin, wishes) == 144);
 #undef RPP_ASSERT
 #endif
 

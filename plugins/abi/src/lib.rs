@@ -14,13 +14,29 @@ pub const ABI_MINOR: u32 = 1;
 pub const ORDER_FILE: u32 = 0;
 /// Records come by time.
 pub const ORDER_TIME: u32 = 1;
+/// Records come by time, and nothing is asked of addresses and threads. Since 1.1.
+pub const ORDER_TIME_ALONE: u32 = 2;
 
 /// Addresses are resolved.
 pub const NEEDS_SYMBOLS: u64 = 1 << 0;
-/// Reserved.
+/// Callchains are asked for. Since 1.1.
 pub const NEEDS_UNWIND: u64 = 1 << 1;
 /// Feature sections are edited.
 pub const EDITS_FEATURES: u64 = 1 << 2;
+
+/// Sizes that structures had in version 1.0: those of any minor version have no less.
+pub mod v1_0 {
+    /// Bytes of [`Record`](super::Record).
+    pub const RECORD: usize = 80;
+    /// Bytes of [`Host`](super::Host).
+    pub const HOST: usize = 104;
+    /// Bytes of [`Open`](super::Open).
+    pub const OPEN: usize = 40;
+    /// Bytes of [`Batch`](super::Batch).
+    pub const BATCH: usize = 32;
+    /// Bytes of [`Plugin`](super::Plugin).
+    pub const PLUGIN: usize = 144;
+}
 
 /// The record stays.
 pub const KEEP: u8 = 0;
@@ -162,6 +178,9 @@ pub struct Host {
     pub set_feature: Put,
     pub log: unsafe extern "C" fn(*mut c_void, u32, *const c_char),
     pub fail: unsafe extern "C" fn(*mut c_void, *const c_char),
+    pub fail_at: Option<unsafe extern "C" fn(*mut c_void, u32, *const c_char)>,
+    pub progress: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
+    pub callchain: Option<unsafe extern "C" fn(*mut c_void, u32, *mut u32) -> *const u64>,
 }
 
 /// An argument.
@@ -185,6 +204,7 @@ pub struct Open {
     pub args: *const Arg,
     pub arg_count: u32,
     pub evsel_count: u32,
+    pub granted: u64,
 }
 
 /// Records.
@@ -237,6 +257,7 @@ pub struct Plugin {
     pub records: Option<RecordsHook>,
     pub finish: Option<FinishHook>,
     pub close: Option<CloseHook>,
+    pub wishes: u64,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -250,12 +271,16 @@ const _: () = {
     assert!(offset_of!(Location, build_id) == 80);
     assert!(offset_of!(Location, dso_path) == 104);
     assert!(size_of::<Field>() == 16);
-    assert!(size_of::<Host>() == 104);
+    assert!(size_of::<Host>() == 128);
     assert!(offset_of!(Host, fail) == 96);
+    assert!(offset_of!(Host, fail_at) == v1_0::HOST);
+    assert!(offset_of!(Host, callchain) == 120);
     assert!(size_of::<Arg>() == 16);
-    assert!(size_of::<Open>() == 40);
+    assert!(size_of::<Open>() == 48);
+    assert!(offset_of!(Open, granted) == v1_0::OPEN);
     assert!(size_of::<Batch>() == 32);
-    assert!(size_of::<Plugin>() == 144);
+    assert!(size_of::<Plugin>() == 152);
     assert!(offset_of!(Plugin, record_types) == 72);
     assert!(offset_of!(Plugin, close) == 136);
+    assert!(offset_of!(Plugin, wishes) == v1_0::PLUGIN);
 };

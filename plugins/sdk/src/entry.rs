@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use repipe_plugin_abi as abi;
 
 use super::args::Args;
-use super::host::Host;
+use super::host::{Host, own};
 use super::record::{Order, Record};
 use super::{Info, Plugin, Verdict};
 
@@ -33,7 +33,11 @@ pub const fn descriptor<P: Plugin>() -> Descriptor {
         size: size_of::<abi::Plugin>() as u32,
         record_size: size_of::<abi::Record>() as u32,
         host_size: size_of::<abi::Host>() as u32,
-        order: if info.by_time { abi::ORDER_TIME } else { abi::ORDER_FILE },
+        order: match (info.by_time, info.session || info.symbols || info.unwind) {
+            (false, _) => abi::ORDER_FILE,
+            (true, true) => abi::ORDER_TIME,
+            (true, false) => abi::ORDER_TIME_ALONE,
+        },
         needs: needs(&info),
         name: info.name.as_ptr(),
         version: info.version.as_ptr(),
@@ -46,12 +50,14 @@ pub const fn descriptor<P: Plugin>() -> Descriptor {
         records: Some(records::<P>),
         finish: Some(finish::<P>),
         close: Some(close::<P>),
+        wishes: 0,
     })
 }
 
 const fn needs(info: &Info) -> u64 {
-    let symbols = if info.symbols { abi::NEEDS_SYMBOLS } else { 0 };
-    symbols | if info.edits_features { abi::EDITS_FEATURES } else { 0 }
+    (if info.symbols { abi::NEEDS_SYMBOLS } else { 0 })
+        | (if info.unwind { abi::NEEDS_UNWIND } else { 0 })
+        | (if info.edits_features { abi::EDITS_FEATURES } else { 0 })
 }
 
 const fn types(wanted: &[u32]) -> [u64; 4] {
@@ -70,8 +76,12 @@ struct State<P> {
     order: Order,
 }
 
-/// Runs a hook: an error or a panic becomes a message and -1.
-fn guard(host: Option<Host<'_>>, hook: impl FnOnce(&mut Host<'_>) -> Result<(), String>) -> i32 {
+/// Runs a hook: an error or a panic becomes a message, which names the record at hand if there is one, and -1.
+fn guard(
+    host: Option<Host<'_>>,
+    at_record: bool,
+    hook: impl FnOnce(&mut Host<'_>) -> Result<(), String>,
+) -> i32 {
     let Some(mut host) = host else { return -1 };
     let why = match catch_unwind(AssertUnwindSafe(|| hook(&mut host))) {
         Ok(Ok(())) => return 0,
@@ -82,13 +92,15 @@ fn guard(host: Option<Host<'_>>, hook: impl FnOnce(&mut Host<'_>) -> Result<(), 
             format!("panicked: {}", text.unwrap_or_default())
         }
     };
-    host.fail(&why);
+    host.fail(&why, at_record);
     -1
 }
 
 unsafe extern "C" fn open<P: Plugin>(told: *const abi::Open, data: *mut *mut c_void) -> i32 {
     // SAFETY: called by the host with what the interface says.
-    let (Some(told), Some(data)) = (unsafe { told.as_ref() }, unsafe { data.as_mut() }) else { return -1 };
+    let told = unsafe { own(told, abi::v1_0::OPEN) };
+    // SAFETY: as above.
+    let (Some(told), Some(data)) = (told, unsafe { data.as_mut() }) else { return -1 };
     let order = if told.big_endian != 0 { Order::Big } else { Order::Little };
     // SAFETY: as above.
     let host = unsafe { Host::new(told.host, told.ctx, order) };
@@ -103,7 +115,7 @@ unsafe extern "C" fn open<P: Plugin>(told: *const abi::Open, data: *mut *mut c_v
         (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
     };
     let args = Args(args.iter().map(|arg| (text(arg.key).unwrap_or_default(), text(arg.value))).collect());
-    guard(host, |host| {
+    guard(host, false, |host| {
         let plugin = P::open(&args, host)?;
         *data = Box::into_raw(Box::new(State { plugin, order })).cast();
         Ok(())
@@ -117,13 +129,16 @@ unsafe extern "C" fn records<P: Plugin>(
     batch: *const abi::Batch,
 ) -> i32 {
     // SAFETY: `data` is what `open` made; the host calls one hook at a time.
-    let (Some(state), Some(batch)) = (unsafe { data.cast::<State<P>>().as_mut() }, unsafe { batch.as_ref() })
-    else {
+    let state = unsafe { data.cast::<State<P>>().as_mut() };
+    // SAFETY: called by the host with what the interface says.
+    let batch = unsafe { own(batch, abi::v1_0::BATCH) };
+    let (Some(state), Some(batch)) = (state, batch) else { return -1 };
+    if (batch.stride as usize) < size_of::<abi::Record>() {
         return -1;
-    };
+    }
     // SAFETY: called by the host with what the interface says.
     let host = unsafe { Host::new(host, ctx, state.order) };
-    guard(host, |host| {
+    guard(host, true, |host| {
         for index in 0..batch.count as usize {
             host.at(index as u32);
             // SAFETY: there are `count` records, `stride` bytes apart, each with its bytes, and as many verdicts.
@@ -149,7 +164,7 @@ unsafe extern "C" fn finish<P: Plugin>(data: *mut c_void, host: *const abi::Host
     let Some(state) = (unsafe { data.cast::<State<P>>().as_mut() }) else { return -1 };
     // SAFETY: called by the host with what the interface says.
     let host = unsafe { Host::new(host, ctx, state.order) };
-    guard(host, |host| state.plugin.finish(host))
+    guard(host, false, |host| state.plugin.finish(host))
 }
 
 unsafe extern "C" fn close<P: Plugin>(data: *mut c_void) {

@@ -111,11 +111,28 @@ struct State {
     symbol: Option<CString>,
     dso: CString,
     features: BTreeMap<u32, Vec<u8>>,
+    chain: Vec<u64>,
+}
+
+/// Bytes of the host's table, so that a table of an older host can be made of it.
+type Table = [u64; size_of::<abi::Host>() / 8];
+
+/// The table of a host of a minor version: what that does not have is no pointer.
+fn table(minor: u32) -> Box<Table> {
+    let mut host = HOST;
+    host.abi_minor = minor;
+    let size = if minor == 0 { abi::v1_0::HOST } else { size_of::<abi::Host>() };
+    host.size = size as u32;
+    let mut table = Box::new([u64::MAX / 3; size_of::<abi::Host>() / 8]);
+    // SAFETY: both are that large.
+    unsafe { (&raw const host).cast::<u8>().copy_to_nonoverlapping(table.as_mut_ptr().cast(), size) };
+    table
 }
 
 /// A plugin that is being run.
 pub struct Harness<P: Plugin> {
     state: Box<State>,
+    table: Box<Table>,
     data: *mut c_void,
     plugin: abi::Plugin,
     of: PhantomData<P>,
@@ -129,6 +146,15 @@ impl<P: Plugin> Harness<P> {
 
     /// Opens the plugin with arguments, on a recording with feature sections.
     pub fn open_with(args: &[(&str, Option<&str>)], features: &[(u32, &[u8])]) -> Result<Self, String> {
+        Self::open_on(abi::ABI_MINOR, args, features)
+    }
+
+    /// The same, on a host of a minor version: with 0, one that has only what version 1.0 had.
+    pub fn open_on(
+        minor: u32,
+        args: &[(&str, Option<&str>)],
+        features: &[(u32, &[u8])],
+    ) -> Result<Self, String> {
         let of = descriptor::<P>();
         // SAFETY: a descriptor of ours.
         let plugin = unsafe { of.get().read() };
@@ -137,7 +163,13 @@ impl<P: Plugin> Harness<P> {
             features: features.iter().map(|(id, bytes)| (*id, bytes.to_vec())).collect(),
             ..State::default()
         };
-        let mut run = Harness { state: Box::new(state), data: null_mut(), plugin, of: PhantomData };
+        let mut run = Harness {
+            state: Box::new(state),
+            table: table(minor),
+            data: null_mut(),
+            plugin,
+            of: PhantomData,
+        };
         let text = |text: &str| CString::new(text).unwrap_or_default();
         let args: Vec<_> = args.iter().map(|(key, value)| (text(key), value.map(text))).collect();
         let args: Vec<abi::Arg> = args
@@ -148,19 +180,24 @@ impl<P: Plugin> Harness<P> {
             })
             .collect();
         let told = abi::Open {
-            size: size_of::<abi::Open>() as u32,
+            size: if minor == 0 { abi::v1_0::OPEN } else { size_of::<abi::Open>() } as u32,
             big_endian: 0,
-            host: &raw const HOST,
+            host: run.host(),
             ctx: run.ctx(),
             args: args.as_ptr(),
             arg_count: args.len() as u32,
             evsel_count: 1,
+            granted: run.plugin.needs,
         };
         let open = run.plugin.open.ok_or("no open")?;
         // SAFETY: as the interface says.
         let code = unsafe { open(&raw const told, &raw mut run.data) };
         run.result(code)?;
         Ok(run)
+    }
+
+    fn host(&self) -> *const abi::Host {
+        self.table.as_ptr().cast()
     }
 
     fn ctx(&mut self) -> *mut c_void {
@@ -250,9 +287,9 @@ impl<P: Plugin> Harness<P> {
             verdicts: &raw mut verdict,
         };
         let records = self.plugin.records.ok_or("no hook")?;
-        let (data, ctx) = (self.data, self.ctx());
+        let (data, host, ctx) = (self.data, self.host(), self.ctx());
         // SAFETY: as the interface says.
-        let code = unsafe { records(data, &raw const HOST, ctx, &raw const batch) };
+        let code = unsafe { records(data, host, ctx, &raw const batch) };
         self.state.record = None;
         self.result(code)?;
         let [before, instead, after] = std::mem::take(&mut self.state.out);
@@ -267,10 +304,10 @@ impl<P: Plugin> Harness<P> {
     /// Ends the run: the feature sections as they are then, and what the plugin had to say.
     #[expect(clippy::type_complexity, reason = "a pair of what is left")]
     pub fn finish(mut self) -> Result<(BTreeMap<u32, Vec<u8>>, Vec<String>), String> {
-        let (data, ctx) = (self.data, self.ctx());
+        let (data, host, ctx) = (self.data, self.host(), self.ctx());
         if let Some(finish) = self.plugin.finish {
             // SAFETY: as the interface says.
-            let code = unsafe { finish(data, &raw const HOST, ctx) };
+            let code = unsafe { finish(data, host, ctx) };
             self.result(code)?;
         }
         Ok((std::mem::take(&mut self.state.features), std::mem::take(&mut self.state.log)))
@@ -425,6 +462,33 @@ unsafe extern "C" fn log(ctx: *mut c_void, _: u32, line: *const c_char) {
     }
 }
 
+unsafe extern "C" fn fail_at(ctx: *mut c_void, record: u32, why: *const c_char) {
+    // SAFETY: called by the SDK.
+    if let Some(state) = unsafe { state(ctx) }.filter(|_| record == 0) {
+        state.failure = Some(text(why));
+    }
+}
+
+unsafe extern "C" fn progress(ctx: *mut c_void, done: u64, total: u64) {
+    // SAFETY: called by the SDK.
+    if let Some(state) = unsafe { state(ctx) } {
+        state.log.push(format!("{done} of {total}"));
+    }
+}
+
+unsafe extern "C" fn callchain(ctx: *mut c_void, _: u32, count: *mut u32) -> *const u64 {
+    // SAFETY: called by the SDK, which gives a place.
+    let (Some(state), Some(count)) = (unsafe { state(ctx) }, unsafe { count.as_mut() }) else {
+        return null();
+    };
+    let Some(record) = state.record.filter(|record| record.ty == super::SAMPLE) else { return null() };
+    // SAFETY: the record's bytes are there while it is shown.
+    let bytes = unsafe { std::slice::from_raw_parts(record.bytes, record.len as usize) };
+    state.chain = Sample::parse(bytes).map(|sample| sample.callchain).unwrap_or_default();
+    *count = state.chain.len() as u32;
+    state.chain.as_ptr()
+}
+
 unsafe extern "C" fn fail(ctx: *mut c_void, why: *const c_char) {
     // SAFETY: called by the SDK.
     if let Some(state) = unsafe { state(ctx) } {
@@ -447,6 +511,9 @@ static HOST: abi::Host = abi::Host {
     set_feature,
     log,
     fail,
+    fail_at: Some(fail_at),
+    progress: Some(progress),
+    callchain: Some(callchain),
 };
 
 #[cfg(test)]
@@ -499,5 +566,35 @@ mod tests {
         assert_eq!(run.record(&comm(7, "sh")).unwrap(), [comm(7, "new-sh")]);
         assert_eq!(run.record(&mmap2(7, 0x1000, "/x")).unwrap(), [mmap2(7, 0x1000, "new-/x")]);
         assert_eq!(run.sample(&Sample { tid: 666, ..sample }), Err("panicked: no 666".into()));
+    }
+    /// Asks for what hosts have since version 1.1.
+    struct Late;
+
+    impl Plugin for Late {
+        const INFO: Info = Info { unwind: true, ..Info::new(c"late", c"1") };
+
+        fn open(_: &Args, host: &mut Host<'_>) -> Result<Self, String> {
+            host.progress(1, 2);
+            Ok(Late)
+        }
+
+        fn record(&mut self, record: &Record<'_>, host: &mut Host<'_>) -> Result<Verdict, String> {
+            let chain = host.callchain().map(<[u64]>::to_vec);
+            host.log(&format!("{chain:?}"));
+            if record.tid() == 7 { Err("no 7".into()) } else { Ok(Verdict::Keep) }
+        }
+    }
+
+    #[test]
+    fn what_a_later_version_added_is_not_used_on_an_older_host() {
+        let sample = Sample { callchain: vec![1, 2], ..Sample::default() };
+        for (minor, log) in [(0, vec!["None"]), (abi::ABI_MINOR, vec!["1 of 2", "Some([1, 2])"])] {
+            // Behind the table of the older host stands what is no pointer.
+            let mut run = Harness::<Late>::open_on(minor, &[], &[]).unwrap();
+            assert_eq!(run.sample(&sample).unwrap(), [sample.bytes()]);
+            assert_eq!(run.finish().unwrap().1, log);
+            let mut run = Harness::<Late>::open_on(minor, &[], &[]).unwrap();
+            assert_eq!(run.sample(&Sample { tid: 7, ..sample.clone() }), Err("no 7".into()));
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ptr::null;
 
 use repipe_plugin_abi as abi;
@@ -11,7 +12,8 @@ use super::record::Order;
 
 /// The host, for the time of a call.
 pub struct Host<'a> {
-    table: &'a abi::Host,
+    /// Of an older host, as much as that has.
+    table: abi::Host,
     ctx: *mut c_void,
     order: Order,
     /// Index of the record at hand.
@@ -97,8 +99,8 @@ impl<'a> Host<'a> {
     /// # Safety
     /// `table` and `ctx` are what the host gave for the call at hand.
     pub(crate) unsafe fn new(table: *const abi::Host, ctx: *mut c_void, order: Order) -> Option<Host<'a>> {
-        // SAFETY: the caller says so; a table of a later version begins as this one does.
-        let table = unsafe { table.as_ref() }?;
+        // SAFETY: the caller says so; every version's table begins with its size, and has what 1.0 has.
+        let table = unsafe { own(table, abi::v1_0::HOST) }?;
         Some(Host { table, ctx, order, record: 0, lent: PhantomData })
     }
 
@@ -252,11 +254,57 @@ impl<'a> Host<'a> {
         unsafe { (self.table.log)(self.ctx, 0, line.as_ptr()) };
     }
 
-    pub(crate) fn fail(&mut self, why: &str) {
-        let why = c_string(why);
-        // SAFETY: a function of the host's with its ctx, and a C string.
-        unsafe { (self.table.fail)(self.ctx, why.as_ptr()) };
+    /// Tells the user how far the plugin is with something that takes long. A host before 1.1 does not.
+    pub fn progress(&mut self, done: u64, total: u64) {
+        if let Some(progress) = self.table.progress {
+            // SAFETY: a function of the host's with its ctx.
+            unsafe { progress(self.ctx, done, total) };
+        }
     }
+
+    /// The sample's callchain, context markers among it; its user part is unwound where there is a copy of the stack
+    /// instead. `None` without [`crate::Info::unwind`], with a host before 1.1, and if the sample has neither.
+    pub fn callchain(&mut self) -> Option<&[u64]> {
+        let mut count = 0;
+        // SAFETY: a function of the host's with its ctx, and a place for the number.
+        let entries = unsafe { self.table.callchain?(self.ctx, self.record, &raw mut count) };
+        // SAFETY: null, or that many entries, valid until the hook returns.
+        (!entries.is_null()).then(|| unsafe { std::slice::from_raw_parts(entries, count as usize) })
+    }
+
+    pub(crate) fn fail(&mut self, why: &str, at_record: bool) {
+        let why = c_string(why);
+        match self.table.fail_at.filter(|_| at_record) {
+            // SAFETY: a function of the host's with its ctx, and a C string.
+            Some(fail_at) => unsafe { fail_at(self.ctx, self.record, why.as_ptr()) },
+            // SAFETY: as above.
+            None => unsafe { (self.table.fail)(self.ctx, why.as_ptr()) },
+        }
+    }
+}
+
+/// A copy of a structure of the host's, which may be of an older version and so smaller, or of a later one: what that does
+/// not have is zero. `None` if it has less than version 1.0 had.
+///
+/// # Safety
+/// `there` is null or such a structure, which begins with its size; zero is a value for all that has been added since
+/// it had `least` bytes.
+pub(crate) unsafe fn own<T>(there: *const T, least: usize) -> Option<T> {
+    if there.is_null() {
+        return None;
+    }
+    // SAFETY: the caller says that it begins with its size.
+    let size = unsafe { there.cast::<u32>().read() } as usize;
+    if size < least {
+        return None;
+    }
+    let mut here = MaybeUninit::<T>::zeroed();
+    // SAFETY: the structure has as many bytes as it says, and so has the copy.
+    unsafe {
+        there.cast::<u8>().copy_to_nonoverlapping(here.as_mut_ptr().cast(), size.min(size_of::<T>()));
+    }
+    // SAFETY: all that 1.0 had has been copied, and the rest may be zero.
+    Some(unsafe { here.assume_init() })
 }
 
 fn c_string(text: &str) -> CString {

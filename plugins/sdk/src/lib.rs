@@ -79,8 +79,13 @@ pub struct Info {
     pub license: &'static CStr,
     /// Whether records must come by time; without, nothing can be resolved.
     pub by_time: bool,
+    /// Whether maps and threads are asked for: [`Host::resolve`], [`Host::comm`]. Without, records by time cost less, but a
+    /// host before 1.1 refuses the plugin.
+    pub session: bool,
     /// Whether it resolves addresses.
     pub symbols: bool,
+    /// Whether it asks for [`Host::callchain`]; a host before 1.1 refuses that.
+    pub unwind: bool,
     /// Whether it edits feature sections.
     pub edits_features: bool,
     /// Types of records that it wants; all, if there is none.
@@ -90,7 +95,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// A name and a version; by time, all records, nothing else.
+    /// A name and a version; by time with maps and threads, all records, nothing else.
     pub const fn new(name: &'static CStr, version: &'static CStr) -> Info {
         Info {
             name,
@@ -99,7 +104,9 @@ impl Info {
             description: c"",
             license: c"",
             by_time: true,
+            session: true,
             symbols: false,
+            unwind: false,
             edits_features: false,
             record_types: &[],
             events: c"",

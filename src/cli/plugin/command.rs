@@ -93,8 +93,17 @@ fn text(info: &Info, path: &Path) -> String {
     if !info.events.is_empty() {
         line("events", info.events.join(", "));
     }
-    line("order", if info.by_time { "by time".into() } else { "any".into() });
-    let needs = [(info.needs_symbols, "symbols"), (info.edits_features, "to edit feature sections")];
+    let order = match (info.by_time, info.needs_session) {
+        (false, _) => "any",
+        (true, true) => "by time, with maps and threads",
+        (true, false) => "by time",
+    };
+    line("order", order.into());
+    let needs = [
+        (info.needs_symbols, "symbols"),
+        (info.needs_unwind, "unwinding"),
+        (info.edits_features, "to edit feature sections"),
+    ];
     let needs: Vec<&str> = needs.iter().filter(|(on, _)| *on).map(|(_, what)| *what).collect();
     if !needs.is_empty() {
         line("needs", needs.join(", "));

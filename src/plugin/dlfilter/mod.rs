@@ -67,6 +67,7 @@ pub struct DlFilter {
     plans: Vec<Plan>,
     event_of: EventOf,
     running: bool,
+    can_ask: bool,
     // Behind everything that points into it.
     _library: Library,
 }
@@ -95,7 +96,8 @@ impl DlFilter {
             return Err(Error::new(ErrorKind::Plugin, format!("{name} has no function of a dlfilter"))
                 .hint("it needs filter_event or filter_event_early"));
         }
-        if let Some(place) = functions.filter(|place| !place.is_null()) {
+        let functions = functions.filter(|place| !place.is_null());
+        if let Some(place) = functions {
             // SAFETY: the object of that name has room for 128 pointers by the header that declares it.
             unsafe { place.write(FUNCTIONS) };
         }
@@ -114,6 +116,7 @@ impl DlFilter {
             plans: Vec::new(),
             event_of: EventOf::default(),
             running: false,
+            can_ask: functions.is_some(),
             _library: library,
         })
     }
@@ -137,6 +140,11 @@ impl DlFilter {
             When::Early => self.early.is_some(),
             When::Late => self.late.is_some(),
         }
+    }
+
+    /// Whether it has a place for the host's functions: without, it can't ask of maps and threads.
+    pub fn can_ask(&self) -> bool {
+        self.can_ask
     }
 
     fn host(&mut self) -> &mut Host {

@@ -10,7 +10,7 @@ use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::{Record, sample};
 use crate::evlist::{Evsel, SampleLayout};
-use crate::plugin::fixed::Plan;
+use crate::plugin::fixed::{self, Plan};
 
 /// Software events whose data address is one of code or data that has symbols: page faults of all kinds.
 const PAGE_FAULTS: [u64; 3] = [2, 5, 6];
@@ -88,6 +88,7 @@ const NO_SAMPLE: Sample = Sample {
 /// Words of a record in this machine's byte order and alignment.
 #[derive(Default)]
 pub(super) struct Words {
+    fixed: fixed::Words,
     callchain: Vec<u64>,
     branches: Vec<u64>,
 }
@@ -102,7 +103,9 @@ pub(super) fn fill(
     layout: &SampleLayout,
     words: &mut Words,
 ) -> Result<()> {
-    let fixed = plan.read(record).ok_or_else(|| record.error("too short for the fields of its event"))?;
+    let fixed = plan
+        .read(record, &mut words.fixed)
+        .ok_or_else(|| record.error("too short for the fields of its event"))?;
     to.misc = record.misc();
     to.cpumode = record.cpumode().bits() as u8;
     to.ip = fixed.ip();

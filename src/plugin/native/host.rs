@@ -8,6 +8,8 @@ use std::rc::Rc;
 use repipe_plugin_abi as abi;
 use repipe_plugin_abi::field as f;
 
+use super::callchain::Chains;
+use super::progress::Progress;
 use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::event::{Record, sample};
@@ -68,6 +70,9 @@ pub(super) struct Ctx {
     pub names: EventNames,
     pub strings: Strings,
     pub resolver: Rc<RefCell<Resolver>>,
+    pub progress: Progress,
+    /// Callchains, if the plugin has said that it asks for them.
+    pub chains: Option<Chains>,
     pub failure: Option<String>,
     /// At which record, if the plugin or the host knows.
     pub failed_at: Option<u32>,
@@ -113,6 +118,8 @@ impl Ctx {
             names,
             strings: Strings::default(),
             resolver,
+            progress: Progress::default(),
+            chains: None,
             failure: None,
             failed_at: None,
             log: Vec::new(),
@@ -270,6 +277,20 @@ impl Ctx {
             f::AUX => fields.aux.map(range),
             _ => None,
         }
+    }
+
+    fn callchain(&mut self, record: u32) -> Option<&[u64]> {
+        let told = self.told(record)?;
+        let (pid, tid, own) = (told.pid, told.tid, CpuMode::from_misc(told.misc));
+        let mut chains = self.chains.take()?;
+        // SAFETY: a record is at hand, so the pointer is null or the caller's exclusive reference, lent for the time of
+        // the call.
+        let session = unsafe { self.session.as_mut() };
+        let found = session.zip(self.sample(record)).and_then(|(session, (record, evsel))| {
+            let whose = Whose { machine: session.machine_of(own, None, pid), pid, tid };
+            chains.find(session, whose, record, &evsel.layout)
+        });
+        self.chains.insert(chains).entries().filter(|_| found.is_some())
     }
 
     fn give(&mut self, record: u32, place: Where, bytes: &[u8]) -> i32 {
@@ -453,6 +474,30 @@ unsafe extern "C" fn log(host: *mut c_void, _level: u32, line: *const c_char) {
     }
 }
 
+unsafe extern "C" fn fail_at(host: *mut c_void, record: u32, why: *const c_char) {
+    // SAFETY: called by a plugin with its `ctx` and a C string or null.
+    let (Some(host), why) = (unsafe { ctx(host) }, unsafe { text(why) }) else { return };
+    if host.phase != Phase::Idle {
+        host.failure = Some(why);
+        host.failed_at = Some(record);
+    }
+}
+
+unsafe extern "C" fn progress(host: *mut c_void, done: u64, total: u64) {
+    // SAFETY: called by a plugin with its `ctx`.
+    if let Some(host) = unsafe { ctx(host) }.filter(|host| host.phase != Phase::Idle) {
+        host.progress.show(done, total);
+    }
+}
+
+unsafe extern "C" fn callchain(host: *mut c_void, record: u32, count: *mut u32) -> *const u64 {
+    // SAFETY: called by a plugin with its `ctx`, and null or a place for the number.
+    let (Some(host), Some(count)) = (unsafe { ctx(host) }, unsafe { count.as_mut() }) else { return null() };
+    let Some(chain) = host.callchain(record) else { return null() };
+    *count = chain.len() as u32;
+    chain.as_ptr()
+}
+
 unsafe extern "C" fn fail(host: *mut c_void, why: *const c_char) {
     // SAFETY: called by a plugin with its `ctx` and a C string or null.
     let (Some(host), why) = (unsafe { ctx(host) }, unsafe { text(why) }) else { return };
@@ -477,4 +522,7 @@ pub(super) static HOST: abi::Host = abi::Host {
     set_feature,
     log,
     fail,
+    fail_at: Some(fail_at),
+    progress: Some(progress),
+    callchain: Some(callchain),
 };

@@ -1,6 +1,7 @@
 //! What a plugin says of itself, read with care.
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -25,8 +26,12 @@ pub struct Info {
     pub license: String,
     /// Whether records are wanted by time.
     pub by_time: bool,
+    /// Whether maps and threads may be asked for.
+    pub needs_session: bool,
     /// Whether it resolves addresses.
     pub needs_symbols: bool,
+    /// Whether it asks for callchains.
+    pub needs_unwind: bool,
     /// Whether it edits feature sections.
     pub edits_features: bool,
     /// Record types that are wanted; all, if there is none.
@@ -34,6 +39,14 @@ pub struct Info {
     /// Names of events whose samples are wanted; all, if there is none.
     pub events: Vec<String>,
     pub(super) raw: abi::Plugin,
+}
+
+impl Info {
+    /// `RPP_NEEDS_*` that are met: all that it needs, and of what it wishes what the order of its records allows.
+    pub(super) fn granted(&self) -> u64 {
+        let known = abi::NEEDS_SYMBOLS | abi::NEEDS_UNWIND;
+        self.raw.needs | if self.needs_session { self.raw.wishes & known } else { 0 }
+    }
 }
 
 /// Loads a shared object and reads its descriptor.
@@ -68,40 +81,48 @@ pub(super) fn load(path: &Path) -> Result<(Library, Info)> {
             abi::ABI_MINOR
         )));
     }
-    if (size as usize) < size_of::<abi::Plugin>() {
-        return Err(refuse(format!("its descriptor has {size} bytes, those of version 1.0 have 144")));
+    if (size as usize) < abi::v1_0::PLUGIN {
+        return Err(refuse(format!(
+            "its descriptor has {size} bytes, those of version 1.0 have {}",
+            abi::v1_0::PLUGIN
+        )));
     }
-    // SAFETY: it is at least as large as what is read.
-    let raw = unsafe { descriptor.read() };
+    let mut raw = MaybeUninit::<abi::Plugin>::zeroed();
+    // SAFETY: both have so many bytes: the descriptor says so.
+    unsafe {
+        descriptor
+            .cast::<u8>()
+            .copy_to_nonoverlapping(raw.as_mut_ptr().cast(), size_of::<abi::Plugin>().min(size as usize));
+    }
+    // SAFETY: zero is a value for what an older descriptor does not have.
+    let raw = unsafe { raw.assume_init() };
     let info = check(raw).map_err(refuse)?;
     Ok((library, info))
 }
 
 fn check(raw: abi::Plugin) -> Result<Info, String> {
-    if (raw.record_size as usize) < size_of::<abi::Record>()
-        || (raw.host_size as usize) < size_of::<abi::Host>()
-    {
+    if (raw.record_size as usize) < abi::v1_0::RECORD || (raw.host_size as usize) < abi::v1_0::HOST {
         return Err(format!(
             "its structures have {} and {} bytes, those of version 1.0 have {} and {}",
             raw.record_size,
             raw.host_size,
-            size_of::<abi::Record>(),
-            size_of::<abi::Host>()
+            abi::v1_0::RECORD,
+            abi::v1_0::HOST
         ));
     }
-    if raw.order > abi::ORDER_TIME {
+    if raw.order > abi::ORDER_TIME_ALONE {
         return Err(format!("wants records in an order, {}, that is not known", raw.order));
     }
-    if raw.needs & abi::NEEDS_UNWIND != 0 {
-        return Err("needs unwinding, which plugins are not offered".into());
-    }
-    let unknown = raw.needs & !(abi::NEEDS_SYMBOLS | abi::EDITS_FEATURES);
+    let unknown = raw.needs & !(abi::NEEDS_SYMBOLS | abi::NEEDS_UNWIND | abi::EDITS_FEATURES);
     if unknown != 0 {
         return Err(format!("needs what this version does not have (bits {unknown:#x})"));
     }
-    let needs_symbols = raw.needs & abi::NEEDS_SYMBOLS != 0;
-    if needs_symbols && raw.order == abi::ORDER_FILE {
-        return Err("needs symbols, but not the order by time that they are to be had in".into());
+    let has = |bit| raw.needs & bit != 0;
+    let needs_session = raw.order == abi::ORDER_TIME;
+    for (bit, what) in [(abi::NEEDS_SYMBOLS, "symbols"), (abi::NEEDS_UNWIND, "unwinding")] {
+        if has(bit) && !needs_session {
+            return Err(format!("needs {what}, but not the order by time that it takes"));
+        }
     }
     let name = text(raw.name).filter(|name| !name.is_empty()).ok_or("has no name")?;
     if raw.records.is_none() {
@@ -125,9 +146,11 @@ fn check(raw: abi::Plugin) -> Result<Info, String> {
         summary: or_empty(raw.summary),
         description: or_empty(raw.description),
         license: or_empty(raw.license),
-        by_time: raw.order == abi::ORDER_TIME,
-        needs_symbols,
-        edits_features: raw.needs & abi::EDITS_FEATURES != 0,
+        by_time: raw.order != abi::ORDER_FILE,
+        needs_session,
+        needs_symbols: has(abi::NEEDS_SYMBOLS),
+        needs_unwind: has(abi::NEEDS_UNWIND),
+        edits_features: has(abi::EDITS_FEATURES),
         record_types,
         events,
         raw,

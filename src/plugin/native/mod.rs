@@ -3,10 +3,12 @@
 //! What a plugin gives to be written is checked first: a record that is none is an error that names plugin, hook and
 //! record.
 
+mod callchain;
 mod check;
 pub mod discover;
 mod host;
 mod info;
+mod progress;
 mod spec;
 
 use std::cell::RefCell;
@@ -21,9 +23,11 @@ use repipe_plugin_abi as abi;
 pub use self::info::Info;
 pub use self::spec::Spec;
 
+use self::callchain::Chains;
 use self::host::{Ctx, HOST, NO_RECORD, Phase, Where};
+use self::progress::Progress;
 use super::events::{EventNames, EventOf, NameOf};
-use super::fixed::Plan;
+use super::fixed::{Plan, Words};
 use super::resolve::Resolver;
 use crate::abi::feature::Feature;
 use crate::abi::misc::CPUMODE_MASK;
@@ -77,6 +81,7 @@ pub struct Plugin {
     events: Vec<bool>,
     event_of: EventOf,
     plans: Vec<Plan>,
+    words: Words,
     /// First and last time of the batch's samples.
     times: (u64, u64),
     /// Of each record that the plugin was last told of, its index in the batch.
@@ -109,6 +114,11 @@ impl Plugin {
         let args = spec.args.iter().map(arg).collect::<Result<_>>()?;
         let mut ctx = Box::new(Ctx::new(EventNames::new(names), resolver));
         ctx.edits_features = info.edits_features;
+        ctx.progress = Progress::of(&info.name);
+        if info.granted() & abi::NEEDS_UNWIND != 0 {
+            let options = ctx.resolver.borrow().options().clone();
+            ctx.chains = Some(Chains::new(options));
+        }
         let all = info.record_types.is_empty();
         Ok(Plugin {
             wanted: if all { [u64::MAX; 4] } else { info.raw.record_types },
@@ -120,6 +130,7 @@ impl Plugin {
             events: Vec::new(),
             event_of: EventOf::default(),
             plans: Vec::new(),
+            words: Words::default(),
             times: (u64::MAX, 0),
             indices: Vec::new(),
             open: false,
@@ -152,6 +163,9 @@ impl Plugin {
         ctx.names.begin(header);
         ctx.resolver.borrow_mut().begin(header);
         ctx.features.clone_from(&header.features);
+        if let Some(chains) = &mut ctx.chains {
+            chains.begin(header);
+        }
         let Some(open) = self.info.raw.open else {
             self.open = true;
             return Ok(());
@@ -172,6 +186,7 @@ impl Plugin {
             args: args.as_ptr(),
             arg_count: args.len() as u32,
             evsel_count: evlist.evsels().len() as u32,
+            granted: self.info.granted(),
         };
         self.enter(Phase::Open, &evlist);
         // SAFETY: the function's type is the interface's; what it is told lives until it returns.
@@ -189,6 +204,7 @@ impl Plugin {
 
     fn leave(&mut self) {
         let ctx = self.ctx();
+        ctx.progress.end();
         ctx.phase = Phase::Idle;
         ctx.evlist = null();
         ctx.session = null_mut();
@@ -218,7 +234,7 @@ impl Plugin {
             return Ok(());
         }
         ctx.verdicts.resize(count, abi::KEEP);
-        ctx.session = session;
+        ctx.session = if self.info.needs_session { session } else { null_mut() };
         ctx.evlist = evlist;
         ctx.phase = Phase::Records;
         let told = abi::Batch {
@@ -293,7 +309,9 @@ impl Plugin {
         if !self.info.events.is_empty() && !self.wants_event(event, evlist) {
             return false;
         }
-        let Some(fixed) = self.plans.get(event).and_then(|plan| plan.read(record)) else { return false };
+        let Some(fixed) = self.plans.get(event).and_then(|plan| plan.read(record, &mut self.words)) else {
+            return false;
+        };
         told.bytes = record.bytes.as_ptr();
         told.len = record.bytes.len() as u32;
         told.ty = RecordType::SAMPLE.0;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Image;
 use crate::session::{Dso, DsoKind};
 use crate::symbol;
 use crate::symbol::elf::Elf;
 use crate::symbol::file::ImageFile;
 use crate::symbol::tables::{Symbols, mount_root, path_of};
-use crate::unwind::Image;
 
 /// The file that has a DSO's call frame information: its own, or else its debug file.
 pub fn image(symbols: &Symbols, dso: &Dso) -> Option<Image> {
