@@ -1,6 +1,5 @@
 //! `repipe script` with little memory: by `--memory-limit`, and under a hard limit of the address space.
 
-use std::path::Path;
 use std::process::Command;
 
 use super::support::places;
