@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: repipe::data::allocator::Allocator = repipe::data::allocator::Allocator;
+
 fn main() -> ExitCode {
     repipe::cli::main()
 }

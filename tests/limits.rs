@@ -2,12 +2,16 @@
 
 use std::process::Command;
 
-use super::support::places;
-use super::support::run::{Outcome, repipe, run};
+use std::path::Path;
 
-/// `repipe script` of a fixture, under `ulimit -v` if a limit in KiB is given.
-fn script(name: &str, options: &[&str], address_space: Option<u64>) -> Outcome {
-    let fixtures = places::root().join("fixtures");
+use super::support::builder::{AttrSpec, Builder, Map, Sample};
+use super::support::places;
+use super::support::recording::st;
+use super::support::run::{Dir, Outcome, repipe, run};
+use super::support::wire::Order;
+
+/// `repipe script`, with the fixtures' programs, under `ulimit -v` if a limit in KiB is given.
+fn script(input: &Path, options: &[&str], address_space: Option<u64>) -> Outcome {
     let mut c = match address_space {
         Some(kib) => {
             let mut c = Command::new("sh");
@@ -16,21 +20,85 @@ fn script(name: &str, options: &[&str], address_space: Option<u64>) -> Outcome {
         }
         None => repipe(),
     };
-    c.arg("script").args(options).arg("--symfs").arg(fixtures.join("symfs"));
-    run(c.arg("-i").arg(fixtures.join(name)))
+    run(c.arg("script").args(options).arg("-i").arg(input))
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    places::root().join("fixtures").join(name)
 }
 
 #[test]
 fn a_memory_limit_is_kept_or_said_not_to_be() {
+    let symfs = fixture("symfs");
+    let script = |name: &str, options: &[&str]| {
+        let options = [&["--symfs", symfs.to_str().unwrap()], options].concat();
+        script(&fixture(name), &options, None).expect_ok(name)
+    };
     for name in ["g.data", "dwarf.data"] {
-        let all = script(name, &[], None).expect_ok(name);
-        let kept = script(name, &["--memory-limit", "64M"], None).expect_ok(name);
+        let all = script(name, &[]);
+        let kept = script(name, &["--memory-limit", "64M"]);
         assert_eq!(kept.stdout, all.stdout, "{name}");
         assert!(kept.stderr.starts_with("repipe: symbols took up to 0."), "{name}: {}", kept.stderr);
-        let not_kept = script(name, &["--memory-limit", "1"], None).expect_ok(name);
+        let not_kept = script(name, &["--memory-limit", "1"]);
         assert_eq!(not_kept.stdout, all.stdout, "{name}");
         assert!(not_kept.stderr.contains("more than the 0.0 MB of --memory-limit"), "{}", not_kept.stderr);
-        let quiet = script(name, &["--memory-limit", "1", "--quiet"], None).expect_ok(name);
+        let quiet = script(name, &["--memory-limit", "1", "--quiet"]);
         assert_eq!(quiet.stderr, "", "{name}");
+    }
+}
+
+/// A recording of this very program, which has some ten thousand symbols, and of its libraries.
+fn of_this_program(dir: &Dir) -> std::path::PathBuf {
+    const START: u64 = 0x40_0000_0000;
+    let program = std::env::current_exe().unwrap();
+    let len = std::fs::metadata(&program).unwrap().len();
+    let mut builder = Builder::with(Order::Little, &AttrSpec::new(st::IP | st::TID | st::TIME))
+        .at(7, 7, 1)
+        .mmap2(&Map::exec(7, START, len, program.to_str().unwrap()))
+        .mmap2(&Map::kernel(0xffff_ffff_8100_0000, 0x100_0000));
+    for i in 0..4000u64 {
+        builder = builder.sample(&Sample::user(7, START + (i * 4099) % len, 1000 + i));
+    }
+    dir.file("this.data", &builder.file())
+}
+
+/// From where nothing works to where all does: the same output, or an end in order with a message.
+#[test]
+fn under_a_hard_limit_it_is_the_same_output_or_an_error() {
+    let dir = Dir::new();
+    let this = of_this_program(&dir);
+    let symfs = fixture("symfs");
+    let runs: [(&Path, &[&str], &str); 4] = [
+        (&this, &["--eager-symbols"], "limits::"),
+        (&this, &[], "limits::"),
+        (&this, &["--inline"], "limits::"),
+        (&fixture("dwarf.data"), &["--symfs", symfs.to_str().unwrap()], "outer+0x2a"),
+    ];
+    for (input, options, symbol) in runs {
+        let all = script(input, options, None).expect_ok("without a limit");
+        assert!(String::from_utf8_lossy(&all.stdout).contains(symbol), "symbols of {options:?}");
+        let (mut kib, mut worked, mut failed) = (12 << 10, 0, 0);
+        while worked < 5 && kib < 4 << 20 {
+            let outcome = script(input, options, Some(kib));
+            let what = format!("{options:?} under {kib} KiB: {:?} {}", outcome.code, outcome.stderr);
+            match outcome.code {
+                Some(0) => {
+                    assert!(outcome.stdout == all.stdout, "{what}");
+                    worked += 1;
+                }
+                Some(1) => {
+                    assert!(outcome.stderr.starts_with("repipe: "), "{what}");
+                    assert!(!outcome.stderr.contains("panicked"), "{what}");
+                    assert!(all.stdout.starts_with(&outcome.stdout), "{what}");
+                    failed += 1;
+                }
+                // The program or its libraries could not be mapped at all: the kernel ends it, or the linker does.
+                None if outcome.stderr.is_empty() => assert!(failed == 0, "{what}"),
+                Some(127) => assert!(failed == 0, "{what}"),
+                _ => panic!("{what}"),
+            }
+            kib += kib / 24;
+        }
+        assert!(worked > 0 && failed > 0, "{options:?}: {worked} {failed}");
     }
 }

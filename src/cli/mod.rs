@@ -59,6 +59,10 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
+    if let Command::Script(_) = &cli.command {
+        // Before there is a second thread.
+        crate::data::allocator::share_heap();
+    }
     signals::install();
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,16 +5,18 @@ use signal_hook::iterator::Signals;
 
 /// Installs the handlers. Where that fails the process ends on a signal as if they weren't there.
 pub fn install() {
+    crate::data::allocator::before_end(crate::writer::remove_unfinished);
     // With a handler, a write past the limit fails with EFBIG instead of ending the process.
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let _ = signal_hook::flag::register(SIGXFSZ, ignored);
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
-    std::thread::spawn(move || {
+    let handle = move || {
         if let Some(signal) = signals.forever().next() {
             crate::writer::remove_unfinished();
             // Ends the process by the signal's own action, so that a shell sees what it expects.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             std::process::exit(128 + signal);
         }
-    });
+    };
+    let _ = std::thread::Builder::new().name("signals".into()).spawn(handle);
 }

@@ -1,5 +1,7 @@
-//! Where bytes come from: a mapped file, a pipe, a directory. The only module of the core with `unsafe` (the map).
+//! Where bytes come from: a mapped file, a pipe, a directory; and memory. The only module of the core with `unsafe` (the
+//! map, the allocator).
 
+pub mod allocator;
 mod generation;
 mod map;
 

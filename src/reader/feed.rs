@@ -110,7 +110,8 @@ impl Threaded {
     /// the stream position and the input offset of the feed's first byte.
     pub fn spawn(feed: impl Feed + 'static, order: ByteOrder, base: u64) -> Self {
         let (send, blocks) = bounded(BLOCKS_AHEAD);
-        std::thread::spawn(move || {
+        let failed = send.clone();
+        let spawned = std::thread::Builder::new().name("reader".into()).spawn(move || {
             let mut assembler = Assembler::new(feed, order, base);
             loop {
                 let next = assembler.next_block();
@@ -125,6 +126,10 @@ impl Threaded {
                 }
             }
         });
+        if let Err(e) = spawned {
+            // There is room: nothing was sent yet.
+            let _ = failed.send(Err(Error::new(ErrorKind::Io, "cannot start a thread to read").because(e)));
+        }
         Threaded { blocks, done: false }
     }
 }

@@ -24,18 +24,18 @@ pub(super) struct Direct {
 }
 
 impl Outlet {
-    pub fn new(printer: Printer, direct: bool) -> Outlet {
+    pub fn new(printer: Printer, direct: bool) -> Result<Outlet> {
         if !direct {
-            return Outlet::Thread(Output::spawn(printer, io::stdout()));
+            return Output::spawn(printer, io::stdout()).map(Outlet::Thread);
         }
-        Outlet::Direct(Box::new(Direct {
+        Ok(Outlet::Direct(Box::new(Direct {
             printer,
             texts: Texts::default(),
             text: Vec::new(),
             to: Stdout::new(),
             used: Batch::default(),
             failed: None,
-        }))
+        })))
     }
 
     /// An empty batch.

@@ -40,11 +40,14 @@ pub(super) struct Output {
 
 impl Output {
     /// Begins to print to `to`.
-    pub fn spawn(printer: Printer, to: impl Write + Send + 'static) -> Output {
+    pub fn spawn(printer: Printer, to: impl Write + Send + 'static) -> Result<Output> {
         let (batches, next) = bounded(QUEUE);
         let (give_back, used) = bounded(QUEUE + 2);
-        let thread = std::thread::spawn(move || run(&printer, &next, &give_back, to));
-        Output { batches, used, thread, made: 0 }
+        let thread = std::thread::Builder::new()
+            .name("printer".into())
+            .spawn(move || run(&printer, &next, &give_back, to))
+            .map_err(|e| Error::new(ErrorKind::Io, "cannot start a thread to print").because(e))?;
+        Ok(Output { batches, used, thread, made: 0 })
     }
 
     /// An empty batch.

@@ -84,11 +84,15 @@ impl<'o> ScriptStage<'o> {
             filter.stop();
         }
         let Some(mut output) = self.output.take() else { return Ok(()) };
-        output.send(self.batch);
-        output.finish()
+        let enough = self.resolver.symbols.check_memory();
+        if enough.is_ok() {
+            output.send(self.batch);
+        }
+        output.finish().and(enough)
     }
 
     fn send(&mut self, session: &mut Session) -> Result<()> {
+        self.resolver.symbols.check_memory()?;
         let Some(output) = &mut self.output else { return Ok(()) };
         let frames = self.batch.frames.len();
         if !output.send(std::mem::take(&mut self.batch)) {
@@ -407,7 +411,7 @@ impl Stage for ScriptStage<'_> {
             }
             Format::Json => Printer::Json(JsonPrinter::new(self.events.clone())),
         };
-        let mut output = Outlet::new(printer, self.dlfilter.is_some());
+        let mut output = Outlet::new(printer, self.dlfilter.is_some())?;
         if let Some(filter) = &mut self.dlfilter {
             filter.start(header)?;
         }

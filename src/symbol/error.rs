@@ -48,6 +48,15 @@ impl LoadError {
     pub(super) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         LoadError::Io { path: path.into(), source }
     }
+
+    /// Whether it is memory that is wanting.
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            LoadError::OutOfMemory(_) => true,
+            LoadError::Io { source, .. } => source.kind() == std::io::ErrorKind::OutOfMemory,
+            _ => false,
+        }
+    }
 }
 
 impl From<LoadError> for Error {

@@ -2,6 +2,9 @@
 
 use std::io::{self, Read};
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::data::allocator::may_fail;
 
 /// Memory could not be had, even after making room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -20,16 +23,37 @@ pub fn set_shrink_hook(hook: Option<Box<dyn Fn() -> usize + Send + Sync>>) {
     *slot = hook;
 }
 
+/// Whether something was left out for want of memory by one who had nobody to tell.
+static SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Notes a failure whose consequence is that something is not shown, if it is for want of memory or address space.
+pub(super) fn note(kind: io::ErrorKind) {
+    if kind == io::ErrorKind::OutOfMemory {
+        SHORT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// As [`note`], of a failure by its cause.
+pub(super) fn note_failure(e: &crate::error::Error) {
+    let cause = std::error::Error::source(e).and_then(|cause| cause.downcast_ref::<io::Error>());
+    note(cause.map_or(io::ErrorKind::Other, io::Error::kind));
+}
+
+/// Whether a failure was noted.
+pub(super) fn was_short() -> bool {
+    SHORT.load(Ordering::Relaxed)
+}
+
 /// Room for exactly `additional` more elements; on failure shrinks and tries once more.
 pub fn reserve<T>(vec: &mut Vec<T>, additional: usize) -> Result<(), OutOfMemory> {
-    if vec.try_reserve_exact(additional).is_ok() {
+    if may_fail(|| vec.try_reserve_exact(additional)).is_ok() {
         return Ok(());
     }
     let freed = {
         let hook = SHRINK.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         hook.as_ref().map_or(0, |shrink| shrink())
     };
-    if freed > 0 && vec.try_reserve_exact(additional).is_ok() {
+    if freed > 0 && may_fail(|| vec.try_reserve_exact(additional)).is_ok() {
         return Ok(());
     }
     Err(OutOfMemory)

@@ -74,7 +74,8 @@ impl<'a> Sections<'a> {
         });
         let map = match map {
             Ok((file, len)) if elf.file.memory() == 0 && len == elf.file.len() => {
-                Some(Arc::new(Mapping::new(file, elf.file.path().to_path_buf()).ok()?))
+                let mapped = Mapping::new(file, elf.file.path().to_path_buf());
+                Some(Arc::new(mapped.inspect_err(memory::note_failure).ok()?))
             }
             _ => None,
         };
@@ -133,5 +134,5 @@ impl<'a> Sections<'a> {
 }
 
 fn read_all(reader: impl Read, size: u64) -> Option<Vec<u8>> {
-    memory::read_to_end(reader, size).ok()
+    memory::read_to_end(reader, size).inspect_err(|e| memory::note(e.kind())).ok()
 }

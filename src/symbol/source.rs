@@ -130,11 +130,13 @@ pub(super) fn find_images(source: &SymbolSource, options: &LoadOptions) -> Resul
         let elf = match candidate {
             Candidate::System => match &system {
                 Ok(elf) => elf.clone(),
+                Err(e) if e.is_out_of_memory() => return Err(LoadError::OutOfMemory(on_system.clone())),
                 Err(_) => continue,
             },
             Candidate::File(path) => {
                 match ImageFile::open(&on_system_or(path, source)).and_then(Elf::parse) {
                     Ok(elf) => elf,
+                    Err(e) if e.is_out_of_memory() => return Err(e),
                     Err(_) => continue,
                 }
             }

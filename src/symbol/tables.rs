@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 use rustc_hash::FxHashMap;
 
 use super::kernel::{KernelReference, KernelSymbols, load_kernel_symbols};
+use super::memory;
 use super::{Addressing, DsoSymbols, LoadError, LoadOptions, SymbolSource};
 use crate::abi::build_id::BuildId;
 use crate::abi::misc::CpuMode;
+use crate::error::{Error, ErrorKind};
 use crate::header::features::build_ids::BuildIdTable;
 use crate::session::machine::ReferenceSymbol;
 use crate::session::map::Extent;
@@ -85,6 +87,7 @@ pub struct Symbols {
     clock: u64,
     /// Whether the kernel's map has the range of its symbols.
     kernel_fits: bool,
+    out_of_memory: bool,
 }
 
 impl Symbols {
@@ -98,6 +101,7 @@ impl Symbols {
             build_ids: FxHashMap::default(),
             clock: 0,
             kernel_fits: false,
+            out_of_memory: false,
         }
     }
 
@@ -173,7 +177,15 @@ impl Symbols {
             && let Kernel::Coming(thread) = std::mem::replace(&mut self.kernel, Kernel::Unknown)
         {
             let failed = || Err(LoadError::NotFound("the kernel".into()));
-            self.kernel = Kernel::done(thread.join().unwrap_or_else(|_| failed()));
+            let loaded = thread.join().unwrap_or_else(|_| failed());
+            let again = self.kernel_source.clone();
+            let loaded = self.or_with_room(loaded, |symbols| match again {
+                Some((source, reference)) => {
+                    load_kernel_symbols(&source, &symbols.options, reference.as_ref())
+                }
+                None => failed(),
+            });
+            self.kernel = Kernel::done(loaded);
         }
         match &self.kernel {
             Kernel::Done { kernel, .. } if dso.kind() == DsoKind::Kernel => kernel.clone(),
@@ -190,7 +202,7 @@ impl Symbols {
             DsoKind::Kernel => return self.kernel_table(dso, reference),
             DsoKind::Module => {
                 let source = self.source(super::DsoKind::KernelModule, dso);
-                let loaded = super::load(&source, &self.options).ok().map(Arc::new);
+                let loaded = self.load_with_room(&source);
                 return loaded.or_else(|| self.kernel_table(dso, reference));
             }
             DsoKind::User => super::DsoKind::User,
@@ -198,7 +210,36 @@ impl Symbols {
             DsoKind::Anon if dso.perf_map_pid().is_some() => super::DsoKind::PerfMap,
             DsoKind::Anon | DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine => return None,
         };
-        super::load(&self.source(kind, dso), &self.options).ok().map(Arc::new)
+        self.load_with_room(&self.source(kind, dso))
+    }
+
+    fn load_with_room(&mut self, source: &SymbolSource) -> Option<Arc<DsoSymbols>> {
+        let loaded = super::load(source, &self.options);
+        self.or_with_room(loaded, |symbols| super::load(source, &symbols.options)).ok().map(Arc::new)
+    }
+
+    /// What was loaded; or if memory was short, what is loaded after all other tables were let go of.
+    fn or_with_room<T>(
+        &mut self,
+        loaded: Result<T, LoadError>,
+        again: impl FnOnce(&Symbols) -> Result<T, LoadError>,
+    ) -> Result<T, LoadError> {
+        if !loaded.as_ref().is_err_and(LoadError::is_out_of_memory) {
+            return loaded;
+        }
+        drop(loaded);
+        self.shrink(0);
+        let loaded = again(self);
+        self.out_of_memory |= loaded.as_ref().is_err_and(LoadError::is_out_of_memory);
+        loaded
+    }
+
+    /// An error if symbols could not be loaded for want of memory: what was found since lacks them.
+    pub fn check_memory(&self) -> crate::error::Result<()> {
+        match self.out_of_memory || memory::was_short() {
+            true => Err(Error::new(ErrorKind::OutOfMemory, "no memory for the symbols")),
+            false => Ok(()),
+        }
     }
 
     /// Gives the kernel's map the range of the kernel's symbols once they are known from kallsyms: it is recorded to the

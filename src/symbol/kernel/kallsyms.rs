@@ -39,7 +39,8 @@ impl Kallsyms {
         let mut file = File::open(path).map_err(|e| LoadError::io(path, e))?;
         std::thread::scope(|scope| {
             let (sender, receiver) = std::sync::mpsc::sync_channel(8);
-            scope.spawn(move || {
+            let reader = std::thread::Builder::new().name("kallsyms".into());
+            let reader = reader.spawn_scoped(scope, move || {
                 loop {
                     let mut part = Vec::with_capacity(READ);
                     let result = file.by_ref().take(READ as u64).read_to_end(&mut part).map(|_| part);
@@ -50,7 +51,10 @@ impl Kallsyms {
                     }
                 }
             });
-            Self::parse(path, Parts { receiver, part: Vec::new(), at: 0 })
+            match reader {
+                Ok(_) => Self::parse(path, Parts { receiver, part: Vec::new(), at: 0 }),
+                Err(_) => Self::parse(path, File::open(path).map_err(|e| LoadError::io(path, e))?),
+            }
         })
     }
 
