@@ -9,10 +9,15 @@ use std::cell::Cell;
 use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 thread_local! {
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
+    static ENDED_HERE: Cell<bool> = const { Cell::new(false) };
 }
+
+/// How long a thread that is out of memory too waits for the end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether the process is being ended.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -77,9 +82,18 @@ fn checked(ptr: *mut u8, size: usize) -> *mut u8 {
 #[inline(never)]
 fn failed(size: usize) {
     // A thread that is ending has no marks any more, and what runs then can't cope with failure.
-    if MAY_FAIL.try_with(Cell::get).unwrap_or(false) || ENDING.swap(true, Ordering::SeqCst) {
+    if MAY_FAIL.try_with(Cell::get).unwrap_or(false) {
         return;
     }
+    if ENDING.swap(true, Ordering::SeqCst) {
+        // Another thread is ending the process, which is over before this one need know; unless it is this very one, or
+        // waits for what this one holds.
+        if !ENDED_HERE.try_with(Cell::get).unwrap_or(true) {
+            std::thread::sleep(PATIENCE);
+        }
+        return;
+    }
+    let _ = ENDED_HERE.try_with(|here| here.set(true));
     // The text is put together on the stack, and standard error has no buffer.
     let mut text = [0u8; 128];
     let mut rest = &mut text[..];
