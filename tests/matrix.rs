@@ -319,7 +319,7 @@ fn what_is_shown_and_of_which_samples() {
         &["-F", "+misc"],
         &["-F", "+phys_addr"],
         &["-F", "ip,sym,misc,phys_addr"],
-        &["-F", "comm,addr,weight,ins_lat,retire_lat,phys_addr"],
+        &["-F", "comm,addr,weight,ins_lat,retire_lat,phys_addr,data_src"],
         &["--reltime"],
         &["--reltime", "--ns"],
         &["--deltatime", "-F", "comm,tid,time"],

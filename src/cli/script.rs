@@ -20,8 +20,8 @@ pub struct ScriptArgs {
     input: PathBuf,
 
     /// Fields to show, by names separated by commas: comm, pid, tid, time, cpu, event, ip, sym, symoff, dso, addr,
-    /// period, misc, weight, ins_lat, retire_lat, phys_addr. With + or - before each name they change the usual ones; with hw:, sw:, trace:, raw: or break: in
-    /// front they are for events of that type
+    /// period, misc, data_src, weight, ins_lat, retire_lat, phys_addr. With + or - before each name they change the
+    /// usual ones; with hw:, sw:, trace:, raw: or break: in front they are for events of that type
     #[arg(short = 'F', long, value_name = "[TYPE:]FIELDS", allow_hyphen_values = true)]
     fields: Vec<String>,
 

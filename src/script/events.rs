@@ -105,6 +105,7 @@ fn check(class: Class, first: Option<(&AttrEntry, &String)>, selection: &mut Sel
         (Fields::TID, s::TID),
         (Fields::TIME, s::TIME),
         (Fields::CPU, s::CPU),
+        (Fields::DATA_SRC, s::DATA_SRC),
         (Fields::WEIGHT, s::WEIGHT | s::WEIGHT_STRUCT),
         (Fields::INS_LAT, s::WEIGHT_STRUCT),
         (Fields::RETIRE_LAT, s::WEIGHT_STRUCT),

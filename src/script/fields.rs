@@ -34,6 +34,8 @@ impl Fields {
     pub const PERIOD: Fields = Fields(1 << 11);
     /// In which mode the CPU was, by a letter.
     pub const MISC: Fields = Fields(1 << 12);
+    /// Where the data of a memory access came from.
+    pub const DATA_SRC: Fields = Fields(1 << 17);
     /// How costly a memory access was.
     pub const WEIGHT: Fields = Fields(1 << 13);
     /// Latency of the instruction, in cycles.
@@ -67,11 +69,11 @@ impl Fields {
 }
 
 /// Fields that few recordings have: words that a sample has behind it, in this order, where its event shows them.
-pub(super) const EXTRAS: [Fields; 5] =
-    [Fields::MISC, Fields::WEIGHT, Fields::INS_LAT, Fields::RETIRE_LAT, Fields::PHYS_ADDR];
+pub(super) const EXTRAS: [Fields; 6] =
+    [Fields::MISC, Fields::DATA_SRC, Fields::WEIGHT, Fields::INS_LAT, Fields::RETIRE_LAT, Fields::PHYS_ADDR];
 
 /// Names of fields that are printed.
-const NAMES: [(&str, Fields); 17] = [
+const NAMES: [(&str, Fields); 18] = [
     ("comm", Fields::COMM),
     ("pid", Fields::PID),
     ("tid", Fields::TID),
@@ -85,6 +87,7 @@ const NAMES: [(&str, Fields); 17] = [
     ("addr", Fields::ADDR),
     ("period", Fields::PERIOD),
     ("misc", Fields::MISC),
+    ("data_src", Fields::DATA_SRC),
     ("weight", Fields::WEIGHT),
     ("ins_lat", Fields::INS_LAT),
     ("retire_lat", Fields::RETIRE_LAT),
@@ -141,8 +144,12 @@ const BASE: Fields = Fields::COMM.with(Fields::TID).with(Fields::CPU).with(Field
 pub(super) const PLACE: Fields = Fields::IP.with(Fields::SYM).with(Fields::SYMOFF).with(Fields::DSO);
 const USUAL: Fields = BASE.with(PLACE).with(Fields::PERIOD);
 /// What PMUs tell of memory accesses.
-const MEMORY: Fields =
-    Fields::ADDR.with(Fields::WEIGHT).with(Fields::INS_LAT).with(Fields::RETIRE_LAT).with(Fields::PHYS_ADDR);
+const MEMORY: Fields = Fields::ADDR
+    .with(Fields::DATA_SRC)
+    .with(Fields::WEIGHT)
+    .with(Fields::INS_LAT)
+    .with(Fields::RETIRE_LAT)
+    .with(Fields::PHYS_ADDR);
 
 /// The fields of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 mod batch;
 mod chain;
 mod counts;
+mod data_src;
 mod direct;
 mod events;
 mod fields;

@@ -235,7 +235,14 @@ impl<'o> ScriptStage<'o> {
             (true, ByteOrder::Little) => [weight & 0xffff_ffff, weight >> 32 & 0xffff, weight >> 48],
             (true, ByteOrder::Big) => [weight >> 32, weight >> 16 & 0xffff, weight & 0xffff],
         };
-        let values = [record.cpumode().bits().into(), first, second, third, word(found.phys_addr)];
+        let values = [
+            record.cpumode().bits().into(),
+            word(found.data_src),
+            first,
+            second,
+            third,
+            word(found.phys_addr),
+        ];
         let mut count = 0;
         for (extra, value) in EXTRAS.into_iter().zip(values) {
             if fields.has(extra) {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::Times;
 use super::batch::{Frame, Texts, View};
+use super::data_src;
 use super::events::{Event, Shared};
 use super::fields::Fields;
 use super::numbers::{Digits, hex, hex_padded, padded};
@@ -16,11 +17,13 @@ pub(super) struct TextPrinter {
     times: Times,
     /// The time that others are shown from: the first one, or the last.
     from: Cell<Option<u64>>,
+    /// Width of data sources: that of the longest so far.
+    source_width: Cell<usize>,
 }
 
 impl TextPrinter {
     pub fn new(events: Shared, nanoseconds: bool, times: Times) -> Self {
-        TextPrinter { events, nanoseconds, times, from: Cell::new(None) }
+        TextPrinter { events, nanoseconds, times, from: Cell::new(None), source_width: Cell::new(0) }
     }
 
     /// Appends a sample.
@@ -84,6 +87,12 @@ impl TextPrinter {
             if let Some(frame) = addr {
                 place(fields, frame, texts, out);
             }
+        }
+        if let Some(source) = view.extra(fields, Fields::DATA_SRC) {
+            let source = data_src::describe(source);
+            self.source_width.set(self.source_width.get().max(source.len()));
+            out.extend_from_slice(source.as_bytes());
+            pad(out, source.len(), self.source_width.get());
         }
         for field in [Fields::WEIGHT, Fields::INS_LAT, Fields::RETIRE_LAT] {
             if let Some(value) = view.extra(fields, field) {
