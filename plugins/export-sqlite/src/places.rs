@@ -7,6 +7,9 @@ use rustc_hash::FxHashMap;
 use crate::HOST_MACHINE;
 use crate::database::{Database, Row};
 
+/// No recording has so many.
+const TOO_MANY: &str = "there are too many symbols or call paths";
+
 /// Values at or above this in a callchain are context markers.
 const CONTEXT_MAX: u64 = -4095i64 as u64;
 /// Context markers, and the cpumodes that they announce.
@@ -20,7 +23,7 @@ const CONTEXTS: [(u64, u8); 5] = [
 /// Cpumode of user space.
 const USER: u8 = 2;
 /// The row that all call paths go back to.
-const ROOT: Row = 1;
+const ROOT: u32 = 1;
 
 /// Rows of what an address hit, and how far into the symbol it lies; zeros where that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,16 @@ pub struct Hit {
     pub offset: u64,
 }
 
+/// Rows of call paths. There may be as many as samples, so what is kept of each is short.
+#[derive(Default)]
+struct CallPaths {
+    count: u32,
+    /// By parent and symbol.
+    known: FxHashMap<(u32, u32), u32>,
+    /// By parent and address, where no symbol is known.
+    bare: FxHashMap<(u32, u64), u32>,
+}
+
 /// Rows that are there already.
 #[derive(Default)]
 pub struct Places {
@@ -40,8 +53,7 @@ pub struct Places {
     dsos: FxHashMap<u32, Row>,
     /// By row of the DSO, first address and end.
     symbols: FxHashMap<(Row, u64, u64), Row>,
-    /// By parent, symbol, and address where no symbol is known.
-    call_paths: FxHashMap<(Row, Row, u64), Row>,
+    call_paths: CallPaths,
     /// The callchain at hand, the innermost frame first.
     frames: Vec<(u8, u64)>,
 }
@@ -114,34 +126,52 @@ impl Places {
         let entries = record.bytes().get(chain.offset..chain.offset + chain.len).unwrap_or_default();
         let mut frames = std::mem::take(&mut self.frames);
         read_frames(entries, record.order(), &mut frames);
-        let mut at = if frames.is_empty() { 0 } else { self.root(db)? };
+        let mut at = 0;
         for &(cpumode, ip) in frames.iter().rev() {
+            if at == 0 {
+                at = self.call_paths.root(db)?;
+            }
             let symbol = self.hit(db, host, Some(cpumode), ip)?.symbol;
-            let ip = if symbol == 0 { ip } else { 0 };
-            at = self.child(db, at, symbol, ip)?;
+            at = self.call_paths.child(db, at, symbol, ip)?;
         }
         self.frames = frames;
-        Ok(at)
+        Ok(at.into())
     }
+}
 
-    fn root(&mut self, db: &Database) -> Result<Row, String> {
-        if self.call_paths.is_empty() {
-            return self.child(db, 0, 0, 0);
+impl CallPaths {
+    fn root(&mut self, db: &Database) -> Result<u32, String> {
+        if self.count == 0 {
+            self.add(db, 0, 0, 0)?;
         }
         Ok(ROOT)
     }
 
-    fn child(&mut self, db: &Database, parent: Row, symbol: Row, ip: u64) -> Result<Row, String> {
-        if let Some(&id) = self.call_paths.get(&(parent, symbol, ip)) {
+    /// The row of a frame that was called from that of another.
+    fn child(&mut self, db: &Database, parent: u32, symbol: Row, ip: u64) -> Result<u32, String> {
+        let of_symbol = u32::try_from(symbol).map_err(|_| TOO_MANY)?;
+        let (known, ip) = match of_symbol {
+            0 => (self.bare.get(&(parent, ip)), ip),
+            symbol => (self.known.get(&(parent, symbol)), 0),
+        };
+        if let Some(&id) = known {
             return Ok(id);
         }
-        let id = self.call_paths.len() as Row + 1;
+        let id = self.add(db, parent, symbol, ip)?;
+        match of_symbol {
+            0 => self.bare.insert((parent, ip), id),
+            symbol => self.known.insert((parent, symbol), id),
+        };
+        Ok(id)
+    }
+
+    fn add(&mut self, db: &Database, parent: u32, symbol: Row, ip: u64) -> Result<u32, String> {
+        self.count = self.count.checked_add(1).ok_or(TOO_MANY)?;
         db.insert(
             "INSERT INTO call_paths VALUES (?, ?, ?, ?)",
-            params![id, parent, symbol, ip.cast_signed()],
+            params![self.count, parent, symbol, ip.cast_signed()],
         )?;
-        self.call_paths.insert((parent, symbol, ip), id);
-        Ok(id)
+        Ok(self.count)
     }
 }
 
