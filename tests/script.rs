@@ -267,26 +267,35 @@ fn perf_prints_the_same_of_the_fixtures() {
 #[test]
 fn perf_prints_the_same_of_the_corpus() {
     let Some(perf) = Perf::here().filter(|p| p.is_recent_enough_for("the corpus")) else { return };
-    // Recordings of other machines: none of their files is here.
-    for name in [
-        "quipper-callgraph-3.8",
-        "quipper-forkexit-3.8",
-        "quipper-hw_and_sw-3.4",
-        "quipper-raw-3.4",
-        "quipper-systemwide.1-3.8",
-        "quipper-throttle-3.8",
-        "quipper-ctx_switch_namespaces-4.14",
-        "lpd-sleep.data",
-        "lpd-sleep.compressed.data",
-        "pdc-with-callchain.perf.data",
-        "llvm-lnt-fib-aarch64.perf_data",
-        "simpleperf-perf_with_add_counter.data",
-        "simpleperf-perf_g_fp.data",
-        "simpleperf-generated_by_linux_perf.data",
-        "quipper-weight_struct",
-    ] {
-        let Some(input) = places::recording(name) else { return };
-        let Some(perfs) = perf.script(&[], &[], &input) else { panic!("perf can't read {name}") };
-        same_lines(name, &ours(&[], &input), &perfs);
+    // Recordings of other machines: none of their files is here. Fields of tracepoints are not shown here yet.
+    const TRACEPOINTS: [&str; 3] =
+        ["LinuxTracepoints-perf.data", "LinuxTracepoints-pipe.data", "perfparser-probe.data.file"];
+    // perf 6.12 knows no COMPRESSED2, wants the index of AUX data where simpleperf puts it elsewhere, and refuses
+    // simpleperf's sections; the last one is broken.
+    const UNREADABLE: [&str; 8] = [
+        "lpd-sleep.compressed2.data",
+        "lpd-sleep.compressed2.pipe.data",
+        "simpleperf-perf_etm.data",
+        "simpleperf-perf_kernel.data",
+        "simpleperf-perf_with_missing_aux_data.data",
+        "simpleperf-perf_with_trace_offcpu_v2.data",
+        "simpleperf-perf_with_tracepoint_event.data",
+        "quipper-piped.corrupted.zero_size_sample-3.2",
+    ];
+    let mut compared = 0;
+    for input in places::recordings() {
+        let name = places::name(&input);
+        let name = name.as_str();
+        let options: &[&str] =
+            if TRACEPOINTS.contains(&name) { &["-F", "comm,tid,cpu,time,event"] } else { &[] };
+        let Some(perfs) = perf.script(&[], options, &input) else {
+            assert!(UNREADABLE.contains(&name), "perf can't read {name}");
+            continue;
+        };
+        let lazy = ours(options, &input);
+        same_lines(name, &lazy, &perfs);
+        same_lines(name, &ours(&[options, &["--eager-symbols"]].concat(), &input), &lazy);
+        compared += 1;
     }
+    assert!(compared >= 50 || places::recordings().is_empty(), "{compared}");
 }
