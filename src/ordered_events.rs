@@ -32,6 +32,8 @@ use crate::reader::Block;
 
 /// Records that may wait; past it a round is flushed as if its mark had come.
 const ENTRIES_MAX: usize = 512 << 10;
+/// Runs that are merged without a heap.
+const FEW: usize = 16;
 /// Records that are delivered at once.
 pub const DELIVERED_MAX: usize = 128;
 
@@ -223,11 +225,25 @@ impl OrderedEvents {
         let head = |run: &Cursor<'_>| {
             entries.get(*run.next).copied().filter(|e| *run.next < run.end && e.0 <= limit)
         };
-        let mut heap: BinaryHeap<Reverse<(Entry, usize)>> =
-            runs.iter().enumerate().filter_map(|(i, r)| Some(Reverse((head(r)?, i)))).collect();
+        let heads: Vec<(Entry, usize)> =
+            runs.iter().enumerate().filter_map(|(i, r)| Some((head(r)?, i))).collect();
         let mut due =
             Due { records: Vec::with_capacity(DELIVERED_MAX), side_band_first: self.side_band_first };
         let end = (limit, u64::MAX);
+        // A few heads are cheaper kept sorted, the earliest last, than in a heap.
+        let (mut few, many) =
+            if self.strict && heads.len() <= FEW { (heads, Vec::new()) } else { (Vec::new(), heads) };
+        few.sort_unstable_by(|a, b| b.cmp(a));
+        while let Some((_, index)) = few.pop() {
+            let Some(run) = runs.get_mut(index) else { break };
+            let next = few.last().map_or(end, |(key, _)| *key);
+            run.advance(entries, next.min(end), self.order, &mut due, deliver)?;
+            if let Some(key) = head(run) {
+                let later = few.iter().rposition(|(other, _)| *other > key);
+                few.insert(later.map_or(0, |at| at + 1), (key, index));
+            }
+        }
+        let mut heap: BinaryHeap<Reverse<(Entry, usize)>> = many.into_iter().map(Reverse).collect();
         while let Some(top) = heap.peek().copied() {
             let Reverse((key, index)) = top;
             let Some(run) = runs.get_mut(index) else { break };
