@@ -290,7 +290,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                     Ok(taken) => taken,
                     Err(e) => {
                         self.cut(block, at);
-                        return Err(e.in_record(ty));
+                        return Err(in_user_record(e, ty));
                     }
                 }
             };
@@ -340,7 +340,7 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                     let record = Record { bytes: raw, order: self.order, pos: block.base() + at as u64 };
                     if let Err(e) = self.user_record(block, at, record, ty) {
                         self.cut(block, at);
-                        return Err(e.in_record(ty));
+                        return Err(in_user_record(e, ty));
                     }
                 }
             }
@@ -561,6 +561,11 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         }
         Ok(())
     }
+}
+
+/// An error met with a record of perf's own; what a plugin does as it begins has nothing to do with the record.
+fn in_user_record(e: Error, ty: RecordType) -> Error {
+    if e.kind() == ErrorKind::Plugin { e } else { e.in_record(ty) }
 }
 
 /// Lets the stage see records of which the first alone may change the session.

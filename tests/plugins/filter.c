@@ -74,6 +74,8 @@ int start(void **data, void *ctx)
 
 	if (n != 2)
 		return -2;
+	if (out)
+		return -8; /* started twice */
 	mode = v[0];
 	out = fopen(v[1], "w");
 	if (!out)

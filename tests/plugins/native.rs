@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::support::oracle;
-use super::super::support::recording::kind;
+use super::super::support::recording::{Recording, kind};
 use super::super::support::run::{Dir, Outcome, repipe, run as command};
 use super::super::support::wire::Order;
 use super::{build, fixture, inject};
@@ -51,7 +51,7 @@ fn a_plugin_that_breaks_the_contract_is_an_error_that_names_it_and_leaves_nothin
             _ => Some("SAMPLE record: "),
         };
         assert!(place.is_none_or(|place| stderr.contains(place)), "{what}: {stderr}");
-        assert!(place.is_some() || !stderr.contains("SAMPLE record"), "{what}: {stderr}");
+        assert_eq!(stderr.contains(" record: "), place.is_some(), "{what}: {stderr}");
         assert!(!stderr.contains("answered after"), "{what}: {stderr}");
         assert_eq!(dir.names(), ["rogue.so"], "{what}");
     }
@@ -86,6 +86,28 @@ fn objects_that_are_no_plugins_are_refused() {
     }
     let outcome = inject(&fixture("plain.data"), &out, &["--plugin", "no-such-plugin"]);
     assert!(outcome.expect_failure("absent").stderr.contains("there is no plugin no-such-plugin in "));
+}
+
+#[test]
+fn a_pipe_that_says_more_of_itself_later_opens_a_plugin_once() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    let filter = build(&dir, "filter.c", "filter.so", &[]);
+    let log = dir.join("log");
+    let keep = format!("{plugin}:do=keep");
+    let filter =
+        ["--dlfilter", filter.to_str().unwrap(), "--dlarg", "keep", "--dlarg", log.to_str().unwrap()];
+    let input = fixture("pipe.data");
+    let count = |r: &Recording| r.kinds().iter().filter(|&&k| k == kind::SAMPLE).count();
+    let seen = count(&oracle::read(&input).unwrap());
+    // From pipe to pipe a recording begins with its first feature, and others follow.
+    for options in [&["--plugin", keep.as_str()][..], &filter] {
+        let mut c = repipe();
+        c.args(["inject", "-i"]).arg(&input).args(options);
+        let outcome = command(&mut c).expect_ok("from pipe to pipe");
+        assert_eq!(count(&oracle::parse(&outcome.stdout).unwrap()), seen, "{options:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), seen + 2);
 }
 
 #[test]

@@ -32,6 +32,10 @@ static void *kept;
 
 static int32_t open_(const struct rpp_open *o, void **data)
 {
+	if (host) {
+		o->host->fail(o->ctx, "opened twice");
+		return -5;
+	}
 	host = o->host;
 	kept = o->ctx;
 	if (!RPP_HAS(o, granted) || !RPP_HAS(host, callchain) || o->granted != NEEDS)

@@ -156,11 +156,14 @@ impl DlFilter {
         self.host().phase = phase;
     }
 
-    /// Tells of the recording and calls `start`. [`DlFilter::stop`] follows in any case.
+    /// Tells of the recording and calls `start`; called again where a pipe says more, it tells of that alone.
+    /// [`DlFilter::stop`] follows in any case.
     pub fn start(&mut self, header: &Header) -> Result<()> {
         self.names.begin(header);
         self.resolver.borrow_mut().begin(header);
-        self.running = true;
+        if std::mem::replace(&mut self.running, true) {
+            return Ok(());
+        }
         let Some(start) = self.start else { return Ok(()) };
         self.enter(Phase::Edge);
         // SAFETY: the function's type is the header's; `ctx` is the host, `data` a place for its pointer.

@@ -156,7 +156,7 @@ impl Plugin {
         unsafe { self.ctx.as_mut() }
     }
 
-    /// Calls `open` with what the recording says of itself.
+    /// Calls `open` with what the recording says of itself; called again where a pipe says more, it takes note of that.
     pub fn open(&mut self, header: &Header) -> Result<()> {
         let evlist = header.evlist();
         let ctx = self.ctx();
@@ -165,6 +165,9 @@ impl Plugin {
         ctx.features.clone_from(&header.features);
         if let Some(chains) = &mut ctx.chains {
             chains.begin(header);
+        }
+        if self.open {
+            return Ok(());
         }
         let Some(open) = self.info.raw.open else {
             self.open = true;
