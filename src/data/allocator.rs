@@ -107,20 +107,26 @@ fn failed(size: usize) {
 }
 
 /// Lets all threads allocate from one heap. The C library gives each a heap of its own, which takes 64 MiB of address
-/// space, and keeps what one thread frees from the others. To be called by a command whose threads allocate little.
+/// space, and keeps what one thread frees from the others. Large pieces go back to the system when they are freed, which
+/// the C library stops to do once it has seen some. To be called by a command whose threads allocate little.
 pub fn share_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // From malloc.h.
+        const M_TRIM_THRESHOLD: std::ffi::c_int = -1;
+        const M_MMAP_THRESHOLD: std::ffi::c_int = -3;
         const M_ARENA_MAX: std::ffi::c_int = -8;
+        const THRESHOLD: std::ffi::c_int = 128 << 10;
         #[allow(unsafe_code)]
         unsafe extern "C" {
             fn mallopt(param: std::ffi::c_int, value: std::ffi::c_int) -> std::ffi::c_int;
         }
-        // SAFETY: `mallopt` may be called at any time with any values; this one sets how many heaps are made from now on.
+        // SAFETY: `mallopt` may be called at any time with any values; these set what is done from now on.
         #[allow(unsafe_code)]
         unsafe {
             mallopt(M_ARENA_MAX, 1);
+            mallopt(M_MMAP_THRESHOLD, THRESHOLD);
+            mallopt(M_TRIM_THRESHOLD, THRESHOLD);
         }
     }
 }

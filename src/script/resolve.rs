@@ -25,7 +25,8 @@ struct Slot {
     dso: u32,
     /// What is inlined there, in [`Lists`].
     inlined: u32,
-    code: Code,
+    /// As [`Code::packed`].
+    code: u64,
 }
 
 /// What unwinding needs to know of an address.
@@ -39,6 +40,27 @@ pub(super) enum Code {
     At(u64),
     /// As a return address, it is what a signal handler returns to.
     Signal,
+}
+
+impl Code {
+    /// In eight bytes: no address of the unwinder's is as low as 2.
+    fn packed(self) -> u64 {
+        match self {
+            Code::Unmapped => 0,
+            Code::Missing => 1,
+            Code::Signal => 2,
+            Code::At(address) => address,
+        }
+    }
+
+    fn unpacked(packed: u64) -> Code {
+        match packed {
+            0 => Code::Unmapped,
+            1 => Code::Missing,
+            2 => Code::Signal,
+            address => Code::At(address),
+        }
+    }
 }
 
 /// Whose addresses are resolved, and the versions of its maps.
@@ -103,7 +125,7 @@ pub(super) struct Asked {
 
 impl Resolver {
     pub fn new(symbols: Symbols) -> Self {
-        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0, inlined: 0, code: Code::Unmapped };
+        let empty = Slot { epoch: 0, ip: 0, offset: 0, symbol: 0, dso: 0, inlined: 0, code: 0 };
         Resolver {
             symbols,
             slots: vec![empty; SLOTS].into(),
@@ -185,13 +207,14 @@ impl Resolver {
                 let mut frame = Frame::new(ip);
                 (frame.offset, frame.symbol) = (slot.offset, slot.symbol);
                 frame.set_dso(slot.dso);
-                (frame, slot.inlined, slot.code)
+                (frame, slot.inlined, Code::unpacked(slot.code))
             }
             _ => {
                 let (frame, inlined, code) = self.resolve(session, space, asked, batch);
                 if let Some(slot) = self.slots.get_mut(index) {
                     let Frame { offset, symbol, .. } = frame;
-                    *slot = Slot { epoch, ip, offset, symbol, dso: frame.dso(), inlined, code };
+                    *slot =
+                        Slot { epoch, ip, offset, symbol, dso: frame.dso(), inlined, code: code.packed() };
                 }
                 (frame, inlined, code)
             }
@@ -226,11 +249,10 @@ impl Resolver {
                 self.make_room(dso);
             }
             let names = &mut self.names;
-            let named = self.symbols.find(&map, ip, reference, |named| {
-                let (start, len) = named.key;
-                (names.number((id, start, len.min(ENTRY - 1)), named.name, batch), named.offset)
+            let found = self.symbols.locate(&map, ip, reference, |(start, len), read| {
+                names.number_with((id, start, len.min(ENTRY - 1)), read, batch)
             });
-            (frame.symbol, frame.offset) = named.unwrap_or((0, 0));
+            (frame.symbol, frame.offset) = found.unwrap_or((0, 0));
             if loads {
                 let used = self.memory();
                 self.limit.iter_mut().for_each(|limit| limit.note(used));
@@ -373,6 +395,20 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// The number of a symbol. Its name, which `read` gives, goes out with the batch if it is new.
+    pub fn number_with(
+        &mut self,
+        key: Key,
+        read: &dyn Fn(&mut dyn FnMut(&[u8])) -> bool,
+        batch: &mut Batch,
+    ) -> Option<u32> {
+        self.known(key).or_else(|| {
+            let mut number = None;
+            let had = read(&mut |name| number = Some(self.number(key, name, batch)));
+            number.filter(|_| had)
+        })
+    }
+
     /// The number of a symbol. Its name goes out with the batch if it is new.
     pub fn number(&mut self, key: Key, name: &[u8], batch: &mut Batch) -> u32 {
         let (count, bytes) = (&mut self.count, &mut self.bytes);

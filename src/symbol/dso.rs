@@ -80,6 +80,21 @@ impl DsoSymbols {
         Some(SymbolRef { owner: self, symbol })
     }
 
+    /// As [`DsoSymbols::find`], but nothing is kept of the symbol: its name is read each time that it is asked for.
+    #[inline]
+    pub fn locate(&self, addr: u64) -> Option<Located<'_>> {
+        match &self.symbols {
+            Symbols::Lazy(index) => {
+                let (group, start, end) = index.locate(addr)?;
+                Some(Located { owner: self, start, end, at: At::Group(group) })
+            }
+            Symbols::Eager(table) => {
+                let symbol = table.find(addr)?;
+                Some(Located { owner: self, start: symbol.start, end: symbol.end, at: At::Symbol(symbol) })
+            }
+        }
+    }
+
     /// The lowest symbol of that name (as shown), or else the lowest whose name without its default
     /// `@@VERSION` is that.
     pub fn find_by_name(&self, name: &[u8]) -> Option<SymbolRef<'_>> {
@@ -152,6 +167,35 @@ impl DsoSymbols {
         match &self.symbols {
             Symbols::Lazy(index) => index.name(symbol),
             Symbols::Eager(table) => table.name(symbol),
+        }
+    }
+}
+
+/// Where a symbol is, and a way to its name.
+#[derive(Clone, Copy)]
+pub struct Located<'a> {
+    owner: &'a DsoSymbols,
+    /// First address, as the table counts.
+    pub start: u64,
+    /// First address past it.
+    pub end: u64,
+    at: At<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum At<'a> {
+    /// Of a lazy index, by its first entry.
+    Group(usize),
+    Symbol(&'a Symbol),
+}
+
+impl<'a> Located<'a> {
+    /// The name as shown; `None` if the file can't be read any more.
+    pub fn name(&self) -> Option<Cow<'a, [u8]>> {
+        match (self.at, &self.owner.symbols) {
+            (At::Symbol(symbol), _) => Some(Cow::Borrowed(self.owner.name(symbol))),
+            (At::Group(group), Symbols::Lazy(index)) => index.name_of(group),
+            (At::Group(_), Symbols::Eager(_)) => None,
         }
     }
 }

@@ -266,7 +266,7 @@ impl Symbols {
         session.machines_mut().host_mut().set_kernel_map(Arc::new(fitted));
     }
 
-    /// Calls `with` with the symbol at an address of a map, if there is one.
+    /// Calls `with` with the symbol at an address of a map, if there is one. The symbol stays in memory with its name.
     pub fn find<R>(
         &mut self,
         map: &Map,
@@ -274,12 +274,46 @@ impl Symbols {
         reference: Option<&ReferenceSymbol>,
         with: impl FnOnce(Named<'_>) -> R,
     ) -> Option<R> {
-        let dso = map.dso();
-        if matches!(dso.kind(), DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine) {
-            // The record that told of the code told its name.
-            let offset = ip.wrapping_sub(map.start());
-            return Some(with(Named { key: (0, 0), name: dso.name(), offset }));
+        if let Some(named) = named_by_record(map, ip) {
+            return Some(with(named));
         }
+        let (symbols, addr) = self.table(map, ip, reference)?;
+        let found = symbols.find(addr)?;
+        let key = key(found.start(), found.end());
+        Some(with(Named { key, name: found.name(), offset: addr.wrapping_sub(found.start()) }))
+    }
+
+    /// Calls `number` with the symbol at an address of a map, if there is one, and returns what it answers with the bytes
+    /// from the symbol's start. The name is read when it is asked for, and not kept: for callers that remember what they
+    /// asked for.
+    pub fn locate(
+        &mut self,
+        map: &Map,
+        ip: u64,
+        reference: Option<&ReferenceSymbol>,
+        number: impl FnOnce((u64, u32), &dyn Fn(&mut dyn FnMut(&[u8])) -> bool) -> Option<u32>,
+    ) -> Option<(u32, u64)> {
+        if let Some(Named { key, name, offset }) = named_by_record(map, ip) {
+            let read = |with: &mut dyn FnMut(&[u8])| {
+                with(name);
+                true
+            };
+            return Some((number(key, &read)?, offset));
+        }
+        let (symbols, addr) = self.table(map, ip, reference)?;
+        let found = symbols.locate(addr)?;
+        let read = |with: &mut dyn FnMut(&[u8])| found.name().map(|name| with(&name)).is_some();
+        Some((number(key(found.start, found.end), &read)?, addr.wrapping_sub(found.start)))
+    }
+
+    /// The table of a map's DSO, loaded now if it is not, and the address that it has for one of the map.
+    fn table(
+        &mut self,
+        map: &Map,
+        ip: u64,
+        reference: Option<&ReferenceSymbol>,
+    ) -> Option<(&DsoSymbols, u64)> {
+        let dso = map.dso();
         let index = dso.id().0 as usize;
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || Table::Unknown);
@@ -303,9 +337,7 @@ impl Symbols {
                 _ => map.map_ip(ip),
             },
         };
-        let found = symbols.find(addr)?;
-        let key = (found.start(), u32::try_from(found.symbol().size()).unwrap_or(u32::MAX));
-        Some(with(Named { key, name: found.name(), offset: addr.wrapping_sub(found.start()) }))
+        Some((symbols, addr))
     }
 
     /// Whether asking for a symbol of a DSO would load its table: `Some` with the bytes that it had before it was let go
@@ -372,6 +404,16 @@ impl Symbols {
         }
         self.kernel = Kernel::Unknown;
     }
+}
+
+/// What the record that told of code in the kernel named it.
+fn named_by_record(map: &Map, ip: u64) -> Option<Named<'_>> {
+    let told = matches!(map.dso().kind(), DsoKind::Bpf | DsoKind::BpfImage | DsoKind::OutOfLine);
+    told.then(|| Named { key: (0, 0), name: map.dso().name(), offset: ip.wrapping_sub(map.start()) })
+}
+
+fn key(start: u64, end: u64) -> (u64, u32) {
+    (start, u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX))
 }
 
 /// A path from recorded bytes.

@@ -10,6 +10,7 @@ mod entry;
 mod load;
 mod slots;
 
+use std::borrow::Cow;
 use std::sync::RwLock;
 use std::sync::atomic::Ordering;
 
@@ -81,12 +82,30 @@ impl LazyIndex {
     /// The symbol whose range has the address; of several, the innermost.
     #[inline]
     pub fn find(&self, addr: u64) -> Option<&Symbol> {
+        self.materialize(self.group_with(addr)?)
+    }
+
+    /// Where the symbol whose range has the address is: its first entry, start and end. Makes none.
+    #[inline]
+    pub(in crate::symbol) fn locate(&self, addr: u64) -> Option<(usize, u64, u64)> {
+        let group = self.group_with(addr)?;
+        self.entries.get(group).map(|entry| (group, entry.start(), entry.end()))
+    }
+
+    /// The name of the symbol that begins with an entry; of a symbol that was not made it is read, and not kept.
+    pub(in crate::symbol) fn name_of(&self, group: usize) -> Option<Cow<'_, [u8]>> {
+        let made = || Some(Cow::Borrowed(self.slots.get(self.entries.get(group)?.slot()?)?.1));
+        made().or_else(|| Some(Cow::Owned(self.choose(group)?.1.into_vec()))).or_else(made)
+    }
+
+    #[inline]
+    fn group_with(&self, addr: u64) -> Option<usize> {
         let mut group = self.group_of(self.last_at_or_before(addr)?);
         loop {
             // All of a group have one size, so the first answers whether a name has to be read.
             let entry = self.entries.get(group)?;
             if entry.contains(addr) {
-                return self.materialize(group);
+                return Some(group);
             }
             if !entry.is_enclosed() {
                 return None;
