@@ -38,7 +38,8 @@ pub(super) struct Head {
     /// Features that the output's container can't carry.
     pub left_out: LeftOut,
     from_pipe: bool,
-    to_pipe: bool,
+    /// Whether the output is a pipe, in which sections go before the records.
+    pub to_pipe: bool,
     /// zstd level of the output.
     level: Option<i32>,
     /// Whether build-ids are asked for, so that a table goes on as records of a pipe.

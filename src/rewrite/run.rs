@@ -12,7 +12,7 @@ use super::needs::needed_threads;
 use super::summary::Summary;
 use crate::abi::feature::Feature;
 use crate::bytes::ByteOrder;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::evlist::{Attr, Evlist};
 use crate::header::features::auxtrace::{AuxtraceEntry, AuxtraceIndex};
 use crate::header::features::scalars::SampleTime;
@@ -247,6 +247,16 @@ impl Plugins {
             let (edits, log) = plugin.finish(evlist, &head.header)?;
             summary.warnings.extend(log);
             for (feature, bytes) in edits {
+                if head.to_pipe {
+                    return Err(Error::new(
+                        ErrorKind::Plugin,
+                        format!(
+                            "plugin {}: finish: edits feature section {feature}, which has left before the records",
+                            plugin.info().name
+                        ),
+                    )
+                    .hint("write to a file"));
+                }
                 head.edit_feature(feature, bytes);
             }
         }

@@ -379,10 +379,12 @@ impl<'a, S: Sink> Pipeline<'a, S> {
         let header = self.head.header();
         let arch = header.string_feature(Feature::ARCH).unwrap_or_default();
         self.session.set_arch(Arch::from_name(&String::from_utf8_lossy(arch)));
-        match &mut self.stage {
-            Some(stage) => stage.begin(header),
-            None => Ok(()),
+        let Some(stage) = &mut self.stage else { return Ok(()) };
+        stage.begin(header)?;
+        for (feature, bytes) in stage.take_features() {
+            self.head.edit_feature(feature, bytes);
         }
+        Ok(())
     }
 
     fn start(&mut self) -> Result<()> {

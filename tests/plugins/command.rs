@@ -164,4 +164,10 @@ fn sections_are_not_edited_from_pipe_to_pipe() {
     run(c.env("REPIPE_PLUGIN_PATH", &folder)).expect_ok("to a file");
     let bytes = std::fs::read(&out).unwrap();
     assert!(!bytes.windows(15).any(|w| w == b"fixture.example"));
+    // From a file to a pipe they go before the records, as they are when the plugin has been opened.
+    let mut c = repipe();
+    c.args(["inject", "--plugin", "redact", "-i"]).arg(fixture("plain.data"));
+    let bytes = run(c.env("REPIPE_PLUGIN_PATH", &folder)).expect_ok("to a pipe").stdout;
+    assert!(bytes.len() > 1000 && !bytes.windows(15).any(|w| w == b"fixture.example"));
+    assert!(bytes.windows(5).any(|w| w == b"host-"));
 }

@@ -1,5 +1,7 @@
 //! `rename-dso`: gives maps other paths by rule, so that paths of a container or another machine lead to files here.
 
+use std::collections::HashSet;
+
 use repipe_plugin::edit::{name, with_name, with_text};
 use repipe_plugin::{Args, Host, Info, Plugin, Record, Verdict, export};
 
@@ -8,39 +10,48 @@ const BUILD_ID: u32 = 2;
 /// Where the path begins in an entry of its table: a record's header, a pid and the id.
 const PATH: usize = 36;
 
-struct RenameDso(Vec<(Vec<u8>, Vec<u8>)>);
+struct RenameDso {
+    rules: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Paths that rules have made: a rule may fit them again, and the table is looked at twice.
+    made: HashSet<Vec<u8>>,
+}
 
 impl RenameDso {
     /// The path by the first rule that fits.
     fn renamed(&self, path: &[u8]) -> Option<Vec<u8>> {
         let (rest, to) =
-            self.0.iter().find_map(|(from, to)| Some((path.strip_prefix(from.as_slice())?, to)))?;
+            self.rules.iter().find_map(|(from, to)| Some((path.strip_prefix(from.as_slice())?, to)))?;
         Some([to, rest].concat())
     }
 
     /// The table of build-ids, which names paths as well.
-    fn table(&self, host: &mut Host<'_>) -> Result<(), String> {
+    fn table(&mut self, host: &mut Host<'_>) -> Result<(), String> {
         let order = host.order();
         let Some(table) = host.feature(BUILD_ID) else { return Ok(()) };
         let mut new = Vec::with_capacity(table.len());
         let mut rest = table;
-        let mut changed = false;
+        let mut made = Vec::new();
         while let Some(size) = order.u16(rest, 6).map(usize::from).filter(|&size| size > PATH) {
             let Some((entry, others)) = rest.split_at_checked(size) else { break };
             rest = others;
             let path = entry.get(PATH..).unwrap_or_default();
             let end = path.iter().position(|&b| b == 0).unwrap_or(path.len());
-            match path.get(..end).and_then(|path| self.renamed(path)) {
+            let own = path.get(..end).filter(|path| !self.made.contains(*path));
+            match own.and_then(|path| self.renamed(path)) {
                 Some(to) => {
                     // An entry's header is not part of what is padded.
                     new.extend(with_text(entry, PATH, &to, order)?);
-                    changed = true;
+                    made.push(to);
                 }
                 None => new.extend_from_slice(entry),
             }
         }
         new.extend_from_slice(rest);
-        if changed { host.set_feature(BUILD_ID, Some(&new)) } else { Ok(()) }
+        if made.is_empty() {
+            return Ok(());
+        }
+        self.made.extend(made);
+        host.set_feature(BUILD_ID, Some(&new))
     }
 }
 
@@ -63,7 +74,7 @@ impl Plugin for RenameDso {
             return Err("give rules as from=PREFIX,to=PREFIX".into());
         }
         let rules = from.iter().zip(&to).map(|(from, to)| (from.as_bytes().to_vec(), to.as_bytes().to_vec()));
-        let plugin = RenameDso(rules.collect());
+        let mut plugin = RenameDso { rules: rules.collect(), made: HashSet::new() };
         plugin.table(host)?;
         Ok(plugin)
     }
@@ -72,6 +83,7 @@ impl Plugin for RenameDso {
         match name(record).and_then(|path| self.renamed(path)) {
             Some(path) => {
                 host.replace(&with_name(record, &path)?)?;
+                self.made.insert(path);
                 Ok(Verdict::Replace)
             }
             None => Ok(Verdict::Keep),
@@ -119,5 +131,14 @@ mod tests {
         let expected = [entry("/srv/image/x"), entry("/usr/y"), entry("/l/z")].concat();
         assert_eq!(features.get(&BUILD_ID), Some(&expected));
         assert!(Harness::<RenameDso>::open(&[("from", Some("/a"))]).is_err());
+    }
+
+    #[test]
+    fn a_rule_that_fits_what_it_makes_is_applied_once() {
+        let args = [("from", Some("/usr/")), ("to", Some("/usr/local/"))];
+        let mut run = Harness::<RenameDso>::open_with(&args, &[(BUILD_ID, &entry("/usr/x"))]).unwrap();
+        assert_eq!(run.record(&mmap2(1, 0, "/usr/y")).unwrap(), [mmap2(1, 0, "/usr/local/y")]);
+        let (features, _) = run.finish().unwrap();
+        assert_eq!(features.get(&BUILD_ID), Some(&entry("/usr/local/x")));
     }
 }
