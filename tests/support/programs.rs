@@ -30,7 +30,7 @@ template <typename T, int N> struct Cart {
 }
 int main() {
   long total = 0;
-  for (int k = 0; k < 60; k++) {
+  for (int k = 0; k < 120; k++) {
     shop::Cart<long, 3> c, d;
     for (int i = 0; i < 4000; i++) { c.add(std::to_string(i % 97), i); d.add(std::to_string(i % 7), i); }
     c += d;
@@ -134,11 +134,11 @@ pub const SIGNALS: &str = "
 volatile int sink;
 __attribute__((noinline)) void work(int n) { for (int i = 0; i < n; i++) sink += i; }
 __attribute__((noinline)) void handler(int signal) { work(4000000 + signal); sink++; }
-__attribute__((noinline)) void interrupted(void) { work(100000000); sink++; }
+__attribute__((noinline)) void interrupted(void) { work(300000000); sink++; }
 int main(void) {
   struct itimerval every = {{0, 5000}, {0, 5000}};
-  signal(SIGALRM, handler);
-  setitimer(ITIMER_REAL, &every, 0);
+  signal(SIGVTALRM, handler);
+  setitimer(ITIMER_VIRTUAL, &every, 0);
   interrupted();
   return 0;
 }
