@@ -243,7 +243,16 @@ fn a_storm_of_forks_and_the_whole_system() {
         // Of other programs that run here, such as a compiler, perf may fail to read the symbols.
         let names = "sh,storm,cat,cksum,swapper,thread-x,child 7,perf-exec";
         lab.same("all", &["--comms", names], &all);
-        lab.same("all", &["-F", "comm,pid,tid,cpu,time,period,event,ip,dso"], &all);
+        let fields = ["-F", "comm,pid,tid,cpu,time,period,event,ip,dso"];
+        let (perfs, printed) = (lab.perfs(&fields, &all).unwrap(), lab.ours(&fields, &all));
+        assert_eq!(printed.lines().count(), perfs.lines().count());
+        let differ: Vec<_> =
+            printed.lines().zip(perfs.lines()).filter(|(ours, perfs)| ours != perfs).collect();
+        // On a busy machine, perf has at times forgotten the maps of a thread that ends.
+        assert!(
+            differ.len() <= 20 && differ.iter().all(|(_, perfs)| perfs.ends_with("([unknown])")),
+            "{differ:?}"
+        );
     }
 }
 
