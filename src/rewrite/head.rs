@@ -35,6 +35,8 @@ pub(super) struct Head {
     pub filtered: bool,
     /// Whether a feature section was changed by a stage.
     pub edited: bool,
+    /// Feature sections that stages have changed since the last record of one.
+    just_edited: Vec<Feature>,
     /// Features that the output's container can't carry.
     pub left_out: LeftOut,
     from_pipe: bool,
@@ -65,6 +67,7 @@ impl Head {
             layout,
             filtered: false,
             edited: false,
+            just_edited: Vec::new(),
             left_out: LeftOut::new(),
             from_pipe: input.form == Form::Pipe,
             to_pipe,
@@ -133,12 +136,35 @@ fn build_id_records(out: &mut Vec<u8>, order: ByteOrder, section: &[u8]) {
 impl HeadRecords for Head {
     fn edit_feature(&mut self, feature: Feature, bytes: Option<Vec<u8>>) {
         self.edited = true;
+        self.just_edited.push(feature);
         match bytes {
             Some(bytes) => self.header.set_feature(feature, bytes),
             None => {
                 self.header.remove_feature(feature);
             }
         }
+    }
+
+    fn edited_record(&mut self, record: Record<'_>) -> Result<Option<Vec<u8>>> {
+        let edited = std::mem::take(&mut self.just_edited);
+        if !self.from_pipe || !self.to_pipe || edited.is_empty() {
+            return Ok(None);
+        }
+        let (id, _) = user::parse_feature(record)?;
+        if let Some(late) = edited.iter().find(|feature| u64::from(feature.0) != id) {
+            return Err(Error::new(
+                ErrorKind::Plugin,
+                format!("a plugin edits feature section {late}, which is not the one that passes"),
+            )
+            .hint("write to a file"));
+        }
+        let mut out = Vec::new();
+        let feature = Feature(u32::try_from(id).unwrap_or(u32::MAX));
+        if let Some(section) = self.header.feature(feature) {
+            user::encode_feature(&mut out, record.order, feature.0, section)
+                .ok_or_else(|| record.error("a plugin makes its section too large for a record"))?;
+        }
+        Ok(Some(out))
     }
 
     fn head_record(&mut self, record: Record<'_>, evlist: &mut Evlist) -> Result<bool> {

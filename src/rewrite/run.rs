@@ -231,7 +231,12 @@ impl Plugins {
 
     /// Refuses a plugin that edits sections where they can't be edited.
     fn check(&self, from_pipe: bool, to_pipe: bool) -> Result<()> {
-        match self.native.iter().map(PluginStage::info).find(|info| info.edits_features) {
+        match self
+            .native
+            .iter()
+            .map(PluginStage::info)
+            .find(|info| info.edits_features && !info.follows_features)
+        {
             Some(info) if from_pipe && to_pipe => Err(Error::usage(format!(
                 "plugin {} edits feature sections, which pass from pipe to pipe before it can",
                 info.name

@@ -41,6 +41,12 @@ pub trait HeadRecords {
     /// Changes a feature section, or with `None` leaves it out, before [`HeadRecords::front`].
     fn edit_feature(&mut self, _feature: Feature, _bytes: Option<Vec<u8>>) {}
 
+    /// What a HEADER_FEATURE record of a stream that stays one has become by [`HeadRecords::edit_feature`]: nothing, if
+    /// its section was left out; `None` if it was not edited.
+    fn edited_record(&mut self, _record: Record<'_>) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// Called once, before anything is sent to the sink: what goes in front of the records.
     fn front(&mut self) -> Result<Vec<u8>>;
 }
@@ -471,7 +477,17 @@ impl<'a, S: Sink> Pipeline<'a, S> {
                     if !self.started {
                         self.start()?;
                     }
-                    self.done.records_out.add(ty);
+                    let edited = match ty {
+                        RecordType::HEADER_FEATURE => self.head.edited_record(record)?,
+                        _ => None,
+                    };
+                    if edited.as_ref().is_none_or(|bytes| !bytes.is_empty()) {
+                        self.done.records_out.add(ty);
+                    }
+                    if let Some(bytes) = edited {
+                        self.done.unchanged = false;
+                        self.edits.replace(record.pos, size as u64, |out| out.extend_from_slice(&bytes));
+                    }
                 }
             }
             _ => {

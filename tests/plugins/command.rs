@@ -149,15 +149,59 @@ fn shipped_plugins_work_in_a_chain() {
     assert!(ids.iter().any(|id| id.name == path), "{ids:?}");
 }
 
+/// Records of a recording in a pipe, but for its feature sections of some ids.
+fn without(pipe: &[u8], ids: &[u8]) -> Vec<Record> {
+    let records = oracle::parse_raw(pipe).unwrap().records;
+    let of = |r: &Record| r.kind(Order::Little) == kind::HEADER_FEATURE && ids.contains(&r.bytes[8]);
+    records.into_iter().filter(|r| !of(r)).collect()
+}
+
 #[test]
-fn sections_are_not_edited_from_pipe_to_pipe() {
+fn sections_are_edited_wherever_they_pass() {
+    /// `HEADER_HOSTNAME`, `HEADER_CMDLINE`, `HEADER_SAMPLE_TIME`.
+    const CHANGED: [u8; 3] = [3, 11, 21];
     let dir = Dir::new();
-    let folder = shipped(&dir, &["redact"]);
+    let folder = shipped(&dir, &["redact", "rename-dso"]);
+    let through = |input: &std::path::Path, options: &[&str]| {
+        let mut c = repipe();
+        c.args(["inject", "-i"]).arg(input).args(options);
+        run(c.env("REPIPE_PLUGIN_PATH", &folder)).expect_ok(&format!("{options:?}")).stdout
+    };
+    let has = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+    let input = fixture("pipe.data");
+    let before = std::fs::read(&input).unwrap();
+    let pipe = through(&input, &["--plugin", "redact"]);
+    assert!(has(&before, "fixture.example") && !has(&pipe, "fixture.example") && has(&pipe, "host-"));
+    assert_eq!(without(&pipe, &CHANGED), without(&before, &CHANGED));
+    let features = |bytes: &[u8], id: u8| without(bytes, &[]).len() - without(bytes, &[id]).len();
+    assert_eq!((features(&before, 11), features(&pipe, 11)), (1, 0));
+    assert_eq!((features(&before, 3), features(&pipe, 3)), (1, 1));
+
+    // Build-ids pass as records.
+    let symfs = root().join("fixtures/symfs");
+    let with_ids = dir.file("ids.pipe", &through(&input, &["-b", "--symfs", symfs.to_str().unwrap()]));
+    let paths = |bytes: &[u8]| -> Vec<String> {
+        oracle::injected_of(&oracle::parse(bytes).unwrap()).into_iter().map(|id| id.name).collect()
+    };
+    let old = paths(&std::fs::read(&with_ids).unwrap());
+    let rules = ["--plugin", "rename-dso:from=/usr/local/share/,to=/home/ada/", "--plugin", "redact:salt=x"];
+    let new = through(&with_ids, &rules);
+    assert!(!has(&new, "/usr/local/share/") && !has(&new, "/ada/"));
+    let (old, new) = (old, paths(&new));
+    assert!(old.iter().any(|path| path.starts_with("/usr/local/share/")), "{old:?}");
+    let ends = |paths: &[String]| -> Vec<String> {
+        paths.iter().map(|path| path.rsplit('/').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ends(&old), ends(&new));
+    assert!(new.iter().any(|path| path.starts_with("/home/user-")), "{new:?}");
+
+    // Who edits but does not follow what becomes known is refused.
+    let rogue = super::native::rogue(&dir, "edits.so", &["-DNEEDS=RPP_EDITS_FEATURES"]);
     let mut c = repipe();
-    c.args(["inject", "--plugin", "redact", "-i"]).arg(fixture("pipe.data"));
-    let outcome = run(c.env("REPIPE_PLUGIN_PATH", &folder));
+    c.args(["inject", "--plugin", &format!("{rogue}:do=keep"), "-i"]).arg(&input);
+    let outcome = run(&mut c);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stdout.is_empty() && outcome.stderr.contains("plugin redact edits feature sections"));
+    assert!(outcome.stdout.is_empty() && outcome.stderr.contains("plugin rogue edits feature sections"));
     let out = dir.join("out");
     let mut c = repipe();
     c.args(["inject", "--plugin", "redact", "-i"]).arg(fixture("pipe.data")).arg("-o").arg(&out);

@@ -32,7 +32,7 @@ extern "C" {
 /* rpp_plugin.needs */
 #define RPP_NEEDS_SYMBOLS (1ull << 0) /* resolve() is called; asks for RPP_ORDER_TIME */
 #define RPP_NEEDS_UNWIND (1ull << 1)  /* callchain() is called; asks for RPP_ORDER_TIME; refused by hosts before 1.1 */
-#define RPP_EDITS_FEATURES (1ull << 2) /* set_feature() is called; refused from pipe to pipe, where sections pass as records */
+#define RPP_EDITS_FEATURES (1ull << 2) /* set_feature() is called; from pipe to pipe that takes the hook features */
 
 /* Verdicts on a record. */
 #define RPP_KEEP 0
@@ -132,8 +132,8 @@ struct rpp_host {
 	int32_t (*insert_after)(void *ctx, uint32_t record, const uint8_t *bytes, uint64_t len);
 	/* A feature section (HEADER_*) as it is; NULL if there is none. */
 	const uint8_t *(*feature)(void *ctx, uint32_t feature, uint64_t *len);
-	/* Puts another in its place, or with NULL none: in open, for what is known then, and in finish, for all, if the output
-	 * is a file. 0, or -1 without RPP_EDITS_FEATURES. */
+	/* Puts another in its place, or with NULL none: in open, for what is known then; in features, for what has become
+	 * known; and in finish, for all, if the output is a file. 0, or -1 without RPP_EDITS_FEATURES. */
 	int32_t (*set_feature)(void *ctx, uint32_t feature, const uint8_t *bytes, uint64_t len);
 	/* A line for the user. level: 0 warning, 1 information. */
 	void (*log)(void *ctx, uint32_t level, const char *text);
@@ -216,6 +216,9 @@ struct rpp_plugin {
 	void (*close)(void *data);
 	/* Since version 1.1: */
 	uint64_t wishes; /* RPP_NEEDS_* that it makes use of but can do without; bits that the host does not know are ignored */
+	/* More feature sections have become known, as they do in a pipe. One that is to be edited from pipe to pipe must be
+	 * edited at once. May be NULL. */
+	int32_t (*features)(void *data, const struct rpp_host *host, void *ctx);
 };
 
 /* The one symbol. */
@@ -243,10 +246,11 @@ RPP_ASSERT(sizeof(struct rpp_arg) == 16);
 RPP_ASSERT(sizeof(struct rpp_open) == 48);
 RPP_ASSERT(offsetof(struct rpp_open, granted) == 40);
 RPP_ASSERT(sizeof(struct rpp_batch) == 32);
-RPP_ASSERT(sizeof(struct rpp_plugin) == 152);
+RPP_ASSERT(sizeof(struct rpp_plugin) == 160);
 RPP_ASSERT(offsetof(struct rpp_plugin, record_types) == 72);
 RPP_ASSERT(offsetof(struct rpp_plugin, close) == 136);
 RPP_ASSERT(offsetof(struct rpp_plugin, wishes) == 144);
+RPP_ASSERT(offsetof(struct rpp_plugin, features) == 152);
 #undef RPP_ASSERT
 #endif
 

@@ -224,7 +224,7 @@ pub struct Batch {
 pub type OpenHook = unsafe extern "C" fn(*const Open, *mut *mut c_void) -> i32;
 /// `records`.
 pub type RecordsHook = unsafe extern "C" fn(*mut c_void, *const Host, *mut c_void, *const Batch) -> i32;
-/// `finish`.
+/// `finish`, and `features`.
 pub type FinishHook = unsafe extern "C" fn(*mut c_void, *const Host, *mut c_void) -> i32;
 /// `close`.
 pub type CloseHook = unsafe extern "C" fn(*mut c_void);
@@ -258,6 +258,7 @@ pub struct Plugin {
     pub finish: Option<FinishHook>,
     pub close: Option<CloseHook>,
     pub wishes: u64,
+    pub features: Option<FinishHook>,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -279,8 +280,9 @@ const _: () = {
     assert!(size_of::<Open>() == 48);
     assert!(offset_of!(Open, granted) == v1_0::OPEN);
     assert!(size_of::<Batch>() == 32);
-    assert!(size_of::<Plugin>() == 152);
+    assert!(size_of::<Plugin>() == 160);
     assert!(offset_of!(Plugin, record_types) == 72);
     assert!(offset_of!(Plugin, close) == 136);
     assert!(offset_of!(Plugin, wishes) == v1_0::PLUGIN);
+    assert!(offset_of!(Plugin, features) == 152);
 };

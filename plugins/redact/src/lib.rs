@@ -5,7 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use repipe_plugin::edit::{name, with_name, with_text};
-use repipe_plugin::{Args, COMM, Host, Info, Order, Plugin, Record, Verdict, export};
+use repipe_plugin::{Args, COMM, HEADER_BUILD_ID, Host, Info, Order, Plugin, Record, Verdict, export};
 
 /// `HEADER_BUILD_ID`, `HEADER_HOSTNAME` and `HEADER_CMDLINE`.
 const BUILD_ID: u32 = 2;
@@ -122,12 +122,13 @@ impl Plugin for Redact {
         description: c"salt=TEXT     what pseudonyms depend on; with the same salt the same names get the same pseudonyms in every\n\
             \x20             recording. Without one they are the same within this recording alone.\n\
             comm=PATTERN  names of threads to be hidden; * stands for anything. Repeat it for more.\n\n\
-            Changed are: the sections HOSTNAME and BUILD_ID; paths of MMAP and MMAP2 below /home, /Users, /var/home and\n\
+            Changed are: the sections HOSTNAME and BUILD_ID; paths of MMAP, MMAP2 and HEADER_BUILD_ID below /home, /Users, /var/home and\n\
             /run/user; names of COMM. The section CMDLINE is left out. Not looked at are cgroups, raw data of tracepoints,\n\
             dumped stacks and BPF programs.",
         license: c"MIT OR Apache-2.0",
         edits_features: true,
-        record_types: &[repipe_plugin::MMAP, repipe_plugin::MMAP2, COMM],
+        follows_features: true,
+        record_types: &[repipe_plugin::MMAP, repipe_plugin::MMAP2, HEADER_BUILD_ID, COMM],
         ..Info::new(c"redact", c"0.1.0")
     };
 
@@ -149,6 +150,10 @@ impl Plugin for Redact {
         let Some(hidden) = hidden else { return Ok(Verdict::Keep) };
         host.replace(&with_name(record, &hidden)?)?;
         Ok(Verdict::Replace)
+    }
+
+    fn features(&mut self, host: &mut Host<'_>) -> Result<(), String> {
+        self.sections(host)
     }
 
     fn finish(&mut self, host: &mut Host<'_>) -> Result<(), String> {

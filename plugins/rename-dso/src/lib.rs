@@ -63,7 +63,8 @@ impl Plugin for RenameDso {
             The table of build-ids follows. Later stages, such as -b, see the new paths.",
         license: c"MIT OR Apache-2.0",
         edits_features: true,
-        record_types: &[repipe_plugin::MMAP, repipe_plugin::MMAP2],
+        follows_features: true,
+        record_types: &[repipe_plugin::MMAP, repipe_plugin::MMAP2, repipe_plugin::HEADER_BUILD_ID],
         ..Info::new(c"rename-dso", c"0.1.0")
     };
 
@@ -88,6 +89,10 @@ impl Plugin for RenameDso {
             }
             None => Ok(Verdict::Keep),
         }
+    }
+
+    fn features(&mut self, host: &mut Host<'_>) -> Result<(), String> {
+        self.table(host)
     }
 
     fn finish(&mut self, host: &mut Host<'_>) -> Result<(), String> {

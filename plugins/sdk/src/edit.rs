@@ -93,17 +93,18 @@ impl Sample {
     }
 }
 
-/// Where the name of a COMM, or the path of a MMAP or MMAP2, begins in its record.
+/// Where the name of a COMM, or the path of a MMAP, MMAP2 or HEADER_BUILD_ID, begins in its record.
 fn name_at(kind: u32) -> Option<usize> {
     match kind {
         super::COMM => Some(HEADER + 8),
         super::MMAP => Some(HEADER + 32),
         super::MMAP2 => Some(HEADER + 64),
+        super::HEADER_BUILD_ID => Some(HEADER + 28),
         _ => None,
     }
 }
 
-/// The name of a COMM, or the path of a MMAP or MMAP2.
+/// The name of a COMM, or the path of a MMAP, MMAP2 or HEADER_BUILD_ID.
 pub fn name<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     let text = record.bytes().get(name_at(record.kind())?..)?;
     text.iter().position(|&b| b == 0).and_then(|end| text.get(..end))

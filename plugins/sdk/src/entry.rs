@@ -51,6 +51,7 @@ pub const fn descriptor<P: Plugin>() -> Descriptor {
         finish: Some(finish::<P>),
         close: Some(close::<P>),
         wishes: 0,
+        features: if info.follows_features { Some(features::<P>) } else { None },
     })
 }
 
@@ -157,6 +158,14 @@ unsafe extern "C" fn records<P: Plugin>(
         }
         Ok(())
     })
+}
+
+unsafe extern "C" fn features<P: Plugin>(data: *mut c_void, host: *const abi::Host, ctx: *mut c_void) -> i32 {
+    // SAFETY: `data` is what `open` made; the host calls one hook at a time.
+    let Some(state) = (unsafe { data.cast::<State<P>>().as_mut() }) else { return -1 };
+    // SAFETY: called by the host with what the interface says.
+    let host = unsafe { Host::new(host, ctx, state.order) };
+    guard(host, false, |host| state.plugin.features(host))
 }
 
 unsafe extern "C" fn finish<P: Plugin>(data: *mut c_void, host: *const abi::Host, ctx: *mut c_void) -> i32 {

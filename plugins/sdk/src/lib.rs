@@ -63,6 +63,8 @@ pub const FORK: u32 = 7;
 pub const SAMPLE: u32 = 9;
 /// `PERF_RECORD_MMAP2`.
 pub const MMAP2: u32 = 10;
+/// perf's own record of the build-id of a path.
+pub const HEADER_BUILD_ID: u32 = 67;
 
 /// What a plugin says of itself.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +90,8 @@ pub struct Info {
     pub unwind: bool,
     /// Whether it edits feature sections.
     pub edits_features: bool,
+    /// Whether it does that in [`Plugin::features`] too, so that it can from pipe to pipe.
+    pub follows_features: bool,
     /// Types of records that it wants; all, if there is none.
     pub record_types: &'static [u32],
     /// Names of events, separated by commas, whose samples it wants; all, if empty.
@@ -108,6 +112,7 @@ impl Info {
             symbols: false,
             unwind: false,
             edits_features: false,
+            follows_features: false,
             record_types: &[],
             events: c"",
         }
@@ -135,6 +140,13 @@ pub trait Plugin: Sized {
 
     /// Called with each record that it wants.
     fn record(&mut self, record: &Record<'_>, host: &mut Host<'_>) -> Result<Verdict, String>;
+
+    /// Called when more feature sections have become known, as they do in a pipe, if [`Info::follows_features`] says so.
+    /// From pipe to pipe, a section must be edited at once.
+    fn features(&mut self, host: &mut Host<'_>) -> Result<(), String> {
+        let _ = host;
+        Ok(())
+    }
 
     /// Called after the last record.
     fn finish(&mut self, host: &mut Host<'_>) -> Result<(), String> {

@@ -7,6 +7,7 @@ use crate::event::mmap::Mmap;
 use crate::event::task::{Comm, Fork, Namespaces};
 use crate::event::{Record, sample, type_and_size};
 use crate::evlist::Evlist;
+use crate::header::features::build_ids::BuildIdEntry;
 
 /// Checks size, alignment and type of each record, and that it parses under its event; calls `each` with its type.
 /// An error says what is wrong with which.
@@ -23,12 +24,20 @@ pub fn records(
         let Some((ty, size)) = type_and_size(rest, order) else {
             return Err(bad(format!("{} bytes are no header", rest.len())));
         };
-        if size < HEADER_SIZE || !size.is_multiple_of(8) {
+        // Of perf's own, build-ids have a header of 36 bytes.
+        let align = if ty == RecordType::HEADER_BUILD_ID { 4 } else { 8 };
+        if size < HEADER_SIZE || !size.is_multiple_of(align) {
             return Err(bad(format!("its size is {size}")));
         }
         let Some(one) = rest.get(..size) else {
             return Err(bad(format!("its size is {size}, but {} bytes were given", rest.len())));
         };
+        if ty == RecordType::HEADER_BUILD_ID {
+            BuildIdEntry::from_record(one, order).ok_or_else(|| bad("it is too short".into()))?;
+            each(ty);
+            at += size;
+            continue;
+        }
         if !ty.is_kernel() {
             return Err(bad(format!("type {ty} is not for plugins to write")));
         }

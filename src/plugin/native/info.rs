@@ -34,6 +34,8 @@ pub struct Info {
     pub needs_unwind: bool,
     /// Whether it edits feature sections.
     pub edits_features: bool,
+    /// Whether it does that as sections become known, too.
+    pub follows_features: bool,
     /// Record types that are wanted; all, if there is none.
     pub record_types: Vec<u32>,
     /// Names of events whose samples are wanted; all, if there is none.
@@ -151,6 +153,7 @@ fn check(raw: abi::Plugin) -> Result<Info, String> {
         needs_symbols: has(abi::NEEDS_SYMBOLS),
         needs_unwind: has(abi::NEEDS_UNWIND),
         edits_features: has(abi::EDITS_FEATURES),
+        follows_features: raw.features.is_some(),
         record_types,
         events,
         raw,

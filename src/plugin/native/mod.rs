@@ -167,7 +167,7 @@ impl Plugin {
             chains.begin(header);
         }
         if self.open {
-            return Ok(());
+            return self.more_features(&evlist);
         }
         let Some(open) = self.info.raw.open else {
             self.open = true;
@@ -197,6 +197,16 @@ impl Plugin {
         self.leave();
         self.open = code >= 0;
         self.result("open", code)
+    }
+
+    /// Calls `features` after the header that it was opened with has grown.
+    fn more_features(&mut self, evlist: &Evlist) -> Result<()> {
+        let Some(features) = self.info.raw.features else { return Ok(()) };
+        self.enter(Phase::Open, evlist);
+        // SAFETY: the function's type is the interface's.
+        let code = unsafe { features(self.data, &raw const HOST, self.ctx.as_ptr().cast()) };
+        self.leave();
+        self.result("features", code)
     }
 
     fn enter(&mut self, phase: Phase, evlist: &Evlist) {
