@@ -116,7 +116,7 @@ pub fn share_heap() {
         const M_TRIM_THRESHOLD: std::ffi::c_int = -1;
         const M_MMAP_THRESHOLD: std::ffi::c_int = -3;
         const M_ARENA_MAX: std::ffi::c_int = -8;
-        const THRESHOLD: std::ffi::c_int = 128 << 10;
+        const THRESHOLD: std::ffi::c_int = 32 << 10;
         #[allow(unsafe_code)]
         unsafe extern "C" {
             fn mallopt(param: std::ffi::c_int, value: std::ffi::c_int) -> std::ffi::c_int;

@@ -13,6 +13,7 @@ use super::memory::{self, OutOfMemory};
 use super::nesting::Nesting;
 use super::recent::Recent;
 use super::sym::{Symbol, SymbolBinding, SymbolType};
+use crate::bytes::until_nul;
 pub use fixup::EndRule;
 
 /// A sorted array of symbols with their names.
@@ -26,8 +27,10 @@ pub struct SymbolTable {
     unsorted: bool,
     nesting: Nesting,
     recent: Recent,
-    /// Names one after the other, each after its length in LEB128.
+    /// Names one after the other, each with a NUL behind it. A name that the one before ends in is not there again.
     names: Vec<u8>,
+    /// Start of the last of them.
+    last_name: usize,
     by_name: RwLock<Option<std::sync::Arc<[u32]>>>,
     /// Number of the ELF table that symbols are pushed from.
     origin: u8,
@@ -125,31 +128,23 @@ impl SymbolTable {
     }
 
     fn add_name(&mut self, name: &[u8]) -> Result<u32, OutOfMemory> {
-        let at = u32::try_from(self.names.len()).map_err(|_| OutOfMemory)?;
-        let mut len = name.len();
-        memory::reserve_amortized(&mut self.names, len + 10)?;
-        while len >= 0x80 {
-            self.names.push(len as u8 | 0x80);
-            len >>= 7;
+        let name = until_nul(name);
+        // Kernels have `__pfx_f` before each `f`.
+        let last = self.names.get(self.last_name..self.names.len().saturating_sub(1)).unwrap_or_default();
+        if !self.names.is_empty() && last.ends_with(name) {
+            return index(self.names.len() - 1 - name.len());
         }
-        self.names.push(len as u8);
+        let at = index(self.names.len())?;
+        memory::reserve_amortized(&mut self.names, name.len() + 1)?;
+        self.last_name = self.names.len();
         self.names.extend_from_slice(name);
+        self.names.push(0);
         Ok(at)
     }
 
     /// The name of a symbol of this table.
     pub fn name(&self, symbol: &Symbol) -> &[u8] {
-        let mut rest = self.names.get(symbol.name as usize..).unwrap_or_default();
-        let (mut len, mut shift) = (0usize, 0u32);
-        while let Some((&byte, tail)) = rest.split_first() {
-            rest = tail;
-            len |= usize::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            shift += 7;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        rest.get(..len).unwrap_or_default()
+        until_nul(self.names.get(symbol.name as usize..).unwrap_or_default())
     }
 
     /// The symbol whose range has the address; of several, the innermost, and of those at one start the last.
