@@ -11,7 +11,7 @@ use super::text::TextPrinter;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes written at once.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = 64 << 10;
 /// Batches on their way.
 const QUEUE: usize = 3;
 

@@ -14,13 +14,15 @@ use crate::symbol::tables::Symbols;
 use crate::unwind::Unwinder;
 use crate::unwind::files::image;
 
-const SLOTS: usize = 1 << 15;
+/// Addresses that are remembered, 40 bytes each.
+const SLOTS: usize = 1 << 14;
 
 #[derive(Clone, Copy)]
 struct Slot {
     epoch: u64,
     ip: u64,
-    offset: u64,
+    /// Offsets that are larger are not kept.
+    offset: u32,
     symbol: u32,
     dso: u32,
     /// What is inlined there, in [`Lists`].
@@ -205,16 +207,17 @@ impl Resolver {
         match self.slots.get(index) {
             Some(slot) if slot.ip == ip && slot.epoch == epoch => {
                 let mut frame = Frame::new(ip);
-                (frame.offset, frame.symbol) = (slot.offset, slot.symbol);
+                (frame.offset, frame.symbol) = (u64::from(slot.offset), slot.symbol);
                 frame.set_dso(slot.dso);
                 (frame, slot.inlined, Code::unpacked(slot.code))
             }
             _ => {
                 let (frame, inlined, code) = self.resolve(session, space, asked, batch);
-                if let Some(slot) = self.slots.get_mut(index) {
-                    let Frame { offset, symbol, .. } = frame;
-                    *slot =
-                        Slot { epoch, ip, offset, symbol, dso: frame.dso(), inlined, code: code.packed() };
+                if let Some(slot) = self.slots.get_mut(index)
+                    && let Ok(offset) = u32::try_from(frame.offset)
+                {
+                    let (symbol, dso, code) = (frame.symbol, frame.dso(), code.packed());
+                    *slot = Slot { epoch, ip, offset, symbol, dso, inlined, code };
                 }
                 (frame, inlined, code)
             }
