@@ -15,6 +15,7 @@ mod fixtures;
 mod hostile;
 mod info;
 mod inline;
+mod kernel;
 mod kit;
 mod limits;
 mod matrix;

@@ -9,7 +9,7 @@ use super::elf::{Elf, SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, SHT_RELA};
 use super::file::ImageFile;
 use super::load::load_user;
 use super::parity::assert_same;
-use super::test_elf::{DYNSYM_INDEX, TestElf, TestSection};
+use super::test_elf::{DYNSYM_INDEX, FIRST_SECTION, TestElf, TestSection};
 use super::{Demangle, DsoKind, DsoSymbols, LoadError, LoadOptions, SymbolSource, load};
 
 const LOCAL: u8 = 0;
@@ -377,4 +377,34 @@ fn tables_too_wide_for_the_index_are_loaded_whole() {
     let s = load_user(&elf, &elf, Demangle::Yes, false).unwrap();
     assert!(!s.is_lazy());
     assert_eq!((at(&s, 0x1011), at(&s, 1 << 32)), ("f+0x1".into(), "huge+0xfffff000".into()));
+}
+
+/// On PPC64 a function's symbol is that of its descriptor, which holds the code's address.
+#[test]
+fn function_descriptors_lead_to_the_code() {
+    let mut t = TestElf::new();
+    t.machine = super::elf::machine::PPC64;
+    let descriptor = |code: u64| [code, 0x8000, 0].map(u64::to_le_bytes).concat();
+    let opd = [descriptor(0x1100), descriptor(0x1140), descriptor(0x9999_0000)].concat();
+    t.sections.push(TestSection {
+        name: ".opd",
+        kind: SHT_PROGBITS,
+        flags: SHF_ALLOC,
+        addr: 0x9000,
+        link: 0,
+        align: 8,
+        entsize: 0,
+        contents: opd,
+    });
+    t.function("first", 0x9000, 0x40).function("second", 0x9018, 0x20);
+    t.function("of_no_section", 0x9030, 0x20).function("past_the_end", 0x9048, 0x20);
+    t.symtab.iter_mut().for_each(|symbol| symbol.section = FIRST_SECTION);
+    // Not by a descriptor, as local functions may be.
+    t.function("plain", 0x1200, 0x10);
+    let elf = elf(t.build()).unwrap();
+    let s = load_user(&elf, &elf, Demangle::Yes, false).unwrap();
+    let names: Vec<_> = s.iter().map(|s| (s.start(), s.name_lossy().into_owned())).collect();
+    assert_eq!(names, [(0x1100, "first".into()), (0x1140, "second".into()), (0x1200, "plain".into())]);
+    assert_eq!((at(&s, 0x113f), at(&s, 0x1141)), ("first+0x3f".into(), "second+0x1".into()));
+    assert_eq!((at(&s, 0x1160), at(&s, 0x9000)), ("-".into(), "-".into()));
 }

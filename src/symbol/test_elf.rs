@@ -10,6 +10,8 @@ pub(super) struct TestSymbol {
     pub size: u64,
     pub binding: u8,
     pub kind: u8,
+    /// Index of its section.
+    pub section: u16,
 }
 
 /// A section besides the standard ones.
@@ -39,6 +41,9 @@ pub(super) struct TestElf {
 pub(super) const TEXT: u64 = 0x1000;
 pub(super) const TEXT_SIZE: u64 = 0x4000;
 
+/// Index of the first of [`TestElf::sections`].
+pub(super) const FIRST_SECTION: u16 = 6;
+
 /// Index of `.dynsym`, for sections that link to it.
 pub(super) const DYNSYM_INDEX: u32 = 4;
 
@@ -52,12 +57,12 @@ impl TestElf {
     }
 
     pub(super) fn symbol(&mut self, name: &str, value: u64, size: u64, binding: u8, kind: u8) -> &mut Self {
-        self.symtab.push(TestSymbol { name: name.into(), value, size, binding, kind });
+        self.symtab.push(TestSymbol { name: name.into(), value, size, binding, kind, section: 1 });
         self
     }
 
     pub(super) fn dynamic(&mut self, name: &str, value: u64, size: u64, binding: u8, kind: u8) -> &mut Self {
-        self.dynsym.push(TestSymbol { name: name.into(), value, size, binding, kind });
+        self.dynsym.push(TestSymbol { name: name.into(), value, size, binding, kind, section: 1 });
         self
     }
 
@@ -151,7 +156,7 @@ impl TestElf {
         for s in symbols {
             table.extend((strings.len() as u32).to_le_bytes());
             table.extend([s.binding << 4 | s.kind, 0]);
-            table.extend(1u16.to_le_bytes());
+            table.extend(s.section.to_le_bytes());
             table.extend((s.value + self.base).to_le_bytes());
             table.extend(s.size.to_le_bytes());
             strings.extend(s.name.as_bytes());

@@ -60,6 +60,7 @@ pub fn proc_modules() -> Result<Vec<ModuleRange>, LoadError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -74,5 +75,19 @@ mod tests {
                 module("[jbd2]", 0xffff_ffff_c010_0000, 163840)
             ]
         );
+    }
+
+    #[test]
+    fn pieces_of_the_kernels_memory() {
+        use crate::symbol::test_elf::{TEXT, TEXT_SIZE, TestElf};
+        let mut kcore = TestElf::new();
+        kcore.base = 0xffff_ffff_8100_0000;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), kcore.build()).unwrap();
+        let start = kcore.base + TEXT;
+        let piece = KernelSegment { start, end: start + TEXT_SIZE, offset: TEXT };
+        assert_eq!(kcore_segments(file.path(), true).unwrap(), [piece]);
+        std::fs::write(file.path(), b"no kernel").unwrap();
+        assert!(kcore_segments(file.path(), false).is_err());
     }
 }
