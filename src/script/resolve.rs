@@ -10,7 +10,7 @@ use super::inlined::Lists;
 use super::limit::Limit;
 use crate::abi::misc::CpuMode;
 use crate::session::{Dso, DsoKind, MachinePid, Map, Session, Thread};
-use crate::symbol::tables::Symbols;
+use crate::symbol::tables::{ReadName, Symbols};
 use crate::unwind::Unwinder;
 use crate::unwind::files::image;
 
@@ -399,12 +399,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The number of a symbol. Its name, which `read` gives, goes out with the batch if it is new.
-    pub fn number_with(
-        &mut self,
-        key: Key,
-        read: &dyn Fn(&mut dyn FnMut(&[u8])) -> bool,
-        batch: &mut Batch,
-    ) -> Option<u32> {
+    pub fn number_with(&mut self, key: Key, read: &ReadName<'_>, batch: &mut Batch) -> Option<u32> {
         self.known(key).or_else(|| {
             let mut number = None;
             let had = read(&mut |name| number = Some(self.number(key, name, batch)));

@@ -74,6 +74,9 @@ pub struct Named<'a> {
     pub offset: u64,
 }
 
+/// Reads a symbol's name and calls what it is given with it; false if the file can't be read any more.
+pub type ReadName<'a> = dyn Fn(&mut dyn FnMut(&[u8])) -> bool + 'a;
+
 /// Symbol tables by DSO.
 pub struct Symbols {
     options: LoadOptions,
@@ -291,7 +294,7 @@ impl Symbols {
         map: &Map,
         ip: u64,
         reference: Option<&ReferenceSymbol>,
-        number: impl FnOnce((u64, u32), &dyn Fn(&mut dyn FnMut(&[u8])) -> bool) -> Option<u32>,
+        number: impl FnOnce((u64, u32), &ReadName<'_>) -> Option<u32>,
     ) -> Option<(u32, u64)> {
         if let Some(Named { key, name, offset }) = named_by_record(map, ip) {
             let read = |with: &mut dyn FnMut(&[u8])| {
