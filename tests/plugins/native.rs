@@ -184,6 +184,21 @@ fn what_is_dropped_replaced_and_asked() {
 }
 
 #[test]
+fn who_wants_order_alone_gets_no_answers_about_addresses() {
+    let dir = Dir::new();
+    let out = dir.join("out");
+    let plugin = rogue(&dir, "alone.so", &["-DORDER=RPP_ORDER_TIME_ALONE", "-DNEEDS=0"]);
+    let outcome = run(&plugin, "resolve", &out).expect_failure("resolve");
+    assert!(outcome.stderr.contains("records: returned -7"), "{}", outcome.stderr);
+    run(&plugin, "drop", &out).expect_ok("drop");
+    assert!(!oracle::read(&out).unwrap().kinds().contains(&kind::SAMPLE));
+    // Another stage that needs maps has them all the same.
+    let arg = format!("{plugin}:do=keep");
+    inject(&fixture("plain.data"), &out, &["-b", "--plugin", &arg]).expect_ok("keep");
+    assert!(!oracle::injected_of(&oracle::read(&out).unwrap()).is_empty());
+}
+
+#[test]
 fn stacks_are_unwound_for_those_who_ask() {
     let dir = Dir::new();
     let plugin = rogue(&dir, "unwind.so", &["-DNEEDS=RPP_NEEDS_UNWIND"]);
