@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::lazy::LazyIndex;
+use super::name_search::merged;
 use super::sym::{Symbol, SymbolBinding, SymbolType};
 use super::table::SymbolTable;
 
@@ -103,6 +104,20 @@ impl DsoSymbols {
             Symbols::Eager(table) => table.find_by_name(name),
         }?;
         Some(SymbolRef { owner: self, symbol })
+    }
+
+    /// Where symbols are whose names are meant, given bytes of which each has some in its name as the file has it: start
+    /// and end, sorted, those that touch made one. No address outside has such a symbol; one inside may have another
+    /// that lies within. `None` if that can't be told, or they are many.
+    pub fn ranges_of(
+        &self,
+        parts: &[Box<[u8]>],
+        is_meant: impl Fn(&[u8]) -> bool,
+    ) -> Option<Vec<(u64, u64)>> {
+        merged(match &self.symbols {
+            Symbols::Lazy(index) => index.ranges_of(parts, is_meant)?,
+            Symbols::Eager(table) => table.ranges_of(parts, is_meant).ok()?,
+        })
     }
 
     /// All symbols by address. With a lazy index this makes every one of them.

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use super::LoadError;
 use super::handle::FileHandle;
+use super::name_search::NameSearch;
 
 /// Longest name that is read. Names beyond it are cut.
 pub const MAX_NAME: usize = 1 << 20;
 
 /// Bytes read at once when a table is walked.
 const WINDOW: usize = 64 << 10;
+/// Bytes that are searched at a time.
+const SEARCHED: usize = 256 << 10;
 
 /// An image to read from. A file is opened once and read by position from then on, so that all parts come from
 /// the same file even if its path is given to another one; a read past its end is short, never a fault.
@@ -147,6 +150,26 @@ impl StringTable {
     /// The image that has it.
     pub fn file(&self) -> &ImageFile {
         &self.file
+    }
+
+    /// Lets a search go through the table; an error if the file has become shorter.
+    pub(super) fn search(&self, search: &mut NameSearch<'_>) -> io::Result<()> {
+        let (mut window, mut kept, mut at) = (vec![0; SEARCHED + search.overlap()], 0, 0);
+        while at < self.len {
+            let space = window.get_mut(kept..).unwrap_or_default();
+            let want = space.len().min(usize::try_from(self.len - at).unwrap_or(usize::MAX));
+            let space = space.get_mut(..want).unwrap_or_default();
+            let n = self.file.read_some_at(space, self.offset.saturating_add(at))?;
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let piece = window.get(..kept + n).unwrap_or_default();
+            search.piece(at - kept as u64, piece).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            let again = search.overlap().min(kept + n);
+            window.copy_within(kept + n - again..kept + n, 0);
+            (at, kept) = (at + n as u64, again);
+        }
+        Ok(())
     }
 
     /// The name at an offset of the table, without its NUL; empty if the offset is outside, an error if the

@@ -22,6 +22,7 @@ pub mod kernel;
 pub mod lazy;
 pub mod load;
 pub mod memory;
+mod name_search;
 mod nesting;
 #[cfg(test)]
 mod parity;

@@ -309,6 +309,28 @@ impl Symbols {
         Some((number(key(found.start, found.end), &read)?, addr.wrapping_sub(found.start)))
     }
 
+    /// As [`DsoSymbols::ranges_of`] for the DSO of a map; none if it has no symbols.
+    pub fn ranges_of(
+        &mut self,
+        map: &Map,
+        reference: Option<&ReferenceSymbol>,
+        parts: &[Box<[u8]>],
+        is_meant: impl Fn(&[u8]) -> bool,
+    ) -> Option<Vec<(u64, u64)>> {
+        match map.dso().kind() {
+            DsoKind::User | DsoKind::Vdso | DsoKind::Kernel | DsoKind::Module => {
+                let table = self.table(map, map.start(), reference);
+                table.map_or(Some(Vec::new()), |(symbols, _)| symbols.ranges_of(parts, is_meant))
+            }
+            _ => None,
+        }
+    }
+
+    /// The address that the table of a map's DSO has for one of the map; `None` if there is no table.
+    pub fn table_address(&mut self, map: &Map, ip: u64, reference: Option<&ReferenceSymbol>) -> Option<u64> {
+        self.table(map, ip, reference).map(|(_, addr)| addr)
+    }
+
     /// The table of a map's DSO, loaded now if it is not, and the address that it has for one of the map.
     fn table(
         &mut self,

@@ -209,3 +209,32 @@ fn expressions_mean_what_perf_prints() {
     }
     assert!(chosen + 6 >= cases.len(), "{chosen} of {} expressions choose", cases.len());
 }
+
+/// A name that is compared as a whole is looked for in the tables of names; a pattern is asked of every symbol that is met.
+#[test]
+fn symbols_are_the_same_by_name_and_by_pattern() {
+    let Some(lab) = Lab::new() else { return };
+    let command = ["sh", "-c", "for i in 1 2 3; do ls -lR /usr/lib /usr/share | sort | tail -n 1; done"];
+    let Some(input) = lab.record("names", &["-g", "-F", "4000", "-e", "cpu-clock"], &command) else { return };
+    let text = lab.ours(&["-F", "ip,sym"], &input);
+    let name = Regex::new(r"^[A-Za-z0-9_]+(@plt|@@\S+)?$").unwrap();
+    let met = text.lines().filter_map(|line| line.split_whitespace().nth(1)).filter(|n| name.is_match(n));
+    let mut names: Vec<&str> = met.collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.len() > 100, "{} names", names.len());
+    let every = names.len() / 15;
+    let mut sizes = Vec::new();
+    for name in names.into_iter().step_by(every).chain(["malloc", "no_such_function"]) {
+        let [one, two] = [format!("== {name:?}"), format!("=~ {:?}", format!("^{name}$"))].map(|test| {
+            let out = input.with_extension("out");
+            inject(&["--filter", &format!("frame.symbol {test} or symbol {test}")], &input, &out)
+                .expect_ok(&test);
+            std::fs::read(out).unwrap()
+        });
+        assert!(one == two, "{name}: {} and {} bytes", one.len(), two.len());
+        sizes.push(one.len());
+    }
+    let none = sizes.pop();
+    assert!(sizes.iter().filter(|size| Some(**size) > none).count() > 10, "{sizes:?}");
+}

@@ -241,15 +241,15 @@ fn ask(
     let mode = sample.record.cpumode();
     match check {
         Check::Comm(names) => Ok(places.is_comm(sample, cx.session, names)),
-        Check::Place(of, names, number) => {
+        Check::Place(of, wanted, number) => {
             let Some(ip) = sample.word(Word::Ip) else { return Ok(false) };
             let who = who.get_or_insert_with(|| places.who(sample, cx.session));
-            Ok(places.ask(cx.session, who, mode, ip, Question { of: *of, names, number: *number }))
+            Ok(places.ask(cx.session, who, mode, ip, Question { of: *of, wanted, number: *number }))
         }
-        Check::FramePlace(of, names, number) => {
+        Check::FramePlace(of, wanted, number) => {
             let who = who.get_or_insert_with(|| places.who(sample, cx.session));
-            let question = Question { of: *of, names, number: *number };
-            Ok(sample.frames()?.any(|(mode, ip)| places.ask(cx.session, who, mode, ip, question)))
+            let question = Question { of: *of, wanted, number: *number };
+            sample.any_frame(|mode, ip| places.ask(cx.session, who, mode, ip, question))
         }
         check => ask_frames(check, sample),
     }
@@ -258,7 +258,7 @@ fn ask(
 /// Asks for addresses of frames.
 fn ask_frames(check: &Check, sample: &Sample<'_>) -> Result<bool> {
     match check {
-        Check::FrameIp(ranges) => Ok(sample.frames()?.any(|(_, ip)| ranges.contains(ip))),
+        Check::FrameIp(ranges) => sample.any_frame(|_, ip| ranges.contains(ip)),
         _ => Ok(false),
     }
 }

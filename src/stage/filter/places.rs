@@ -1,14 +1,16 @@
 //! Names of threads and of places in the code, looked up when a filter asks and remembered.
 //!
-//! Answers to questions of places are kept by address and version of the address space; where no question is of a
-//! symbol, all addresses of a page have the same answers, if a map covers it whole. Answers to questions of DSOs are
-//! kept by DSO besides, and those to questions of symbols by address within the DSO, since many processes have it mapped.
+//! Mostly all addresses of a map have the same answer: to questions of DSOs always, and to one of a symbol if the DSO has
+//! none of that name. So the ranges asked for last are kept with their answers, maps and the gaps between them. Other
+//! answers are kept by address and version of the address space; where no question is of a symbol, by page, if a map
+//! covers it whole. Answers to questions of DSOs are kept by DSO besides, and those to questions of symbols by address
+//! within the DSO, since many processes have it mapped.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::program::{Names, Place};
+use super::program::{Names, Place, Wanted};
 use super::sample::Sample;
 use crate::abi::misc::CpuMode;
 use crate::header::features::build_ids::BuildIdEntry;
@@ -19,6 +21,8 @@ use crate::symbol::tables::Symbols;
 
 const PAGE: u32 = 12;
 const SLOTS_BITS: u32 = 14;
+/// Ranges that are kept of an address space.
+const SETTLED: usize = 6;
 /// Questions whose answers are remembered.
 const REMEMBERED: u32 = 32;
 
@@ -65,6 +69,45 @@ impl Slot {
             *self = Slot { at, epoch, answers: Answers::default() };
         }
         self.answers.set(question, answer);
+    }
+}
+
+/// Ranges of an address space that were asked for last and have no place that is meant, by question: of most places
+/// that is so.
+#[derive(Default)]
+struct Settled {
+    epoch: u64,
+    /// Start and length.
+    ranges: Vec<[(u64, u64); SETTLED]>,
+}
+
+impl Settled {
+    /// Whether the answer is no.
+    #[inline]
+    fn is_no(&self, epoch: u64, ip: u64, question: u32) -> bool {
+        let within = |&(start, len): &(u64, u64)| ip.wrapping_sub(start) < len;
+        self.epoch == epoch
+            && self.ranges.get(question as usize).is_some_and(|ranges| ranges.iter().any(within))
+    }
+
+    fn put(&mut self, epoch: u64, (start, end): (u64, u64), question: u32) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.ranges.clear();
+        }
+        if question >= REMEMBERED {
+            return;
+        }
+        let index = question as usize;
+        if self.ranges.len() <= index {
+            self.ranges.resize(index + 1, Default::default());
+        }
+        if let Some(ranges) = self.ranges.get_mut(index) {
+            ranges.rotate_right(1);
+            if let Some(first) = ranges.first_mut() {
+                *first = (start, end.saturating_sub(start));
+            }
+        }
     }
 }
 
@@ -117,7 +160,7 @@ pub struct Question<'q> {
     /// What is asked for.
     pub of: Place,
     /// What it is compared with.
-    pub names: &'q Names,
+    pub wanted: &'q Wanted,
     /// The question's number within its program.
     pub number: u32,
 }
@@ -127,11 +170,16 @@ type Asked = ((MachinePid, i32, i32), Option<Arc<[u8]>>);
 
 /// What is remembered.
 pub struct Places {
+    /// Of the kernel, and of the process whose addresses were looked up last.
+    kernel: Settled,
+    user: Settled,
     slots: Box<[Slot]>,
     /// By address in the DSO instead, with the DSO in the place of the address space.
     in_dso: Box<[Slot]>,
     by_page: bool,
     dsos: Vec<Answers>,
+    /// By DSO and question: where in its table symbols are that may be meant, if that is known.
+    ranges: FxHashMap<(u32, u32), Option<Vec<(u64, u64)>>>,
     symbols: Symbols,
     /// Build-ids that the recording tells of apart from its maps, in hexadecimal, by machine and name.
     build_ids: FxHashMap<(MachinePid, Box<[u8]>), String>,
@@ -145,10 +193,13 @@ impl Places {
     /// Nothing remembered. `by_page` if no question will be of a symbol.
     pub fn new(load: LoadOptions, by_page: bool) -> Places {
         Places {
+            kernel: Settled::default(),
+            user: Settled::default(),
             slots: vec![Slot::default(); 1 << SLOTS_BITS].into(),
             in_dso: vec![Slot::default(); if by_page { 0 } else { 1 << SLOTS_BITS }].into(),
             by_page,
             dsos: Vec::new(),
+            ranges: FxHashMap::default(),
             symbols: Symbols::new(load),
             build_ids: FxHashMap::default(),
             thread: None,
@@ -174,9 +225,11 @@ impl Places {
 
     /// Forgets all answers.
     pub fn forget(&mut self) {
+        (self.kernel, self.user) = (Settled::default(), Settled::default());
         self.slots.fill(Slot::default());
         self.in_dso.fill(Slot::default());
         self.dsos.clear();
+        self.ranges.clear();
         self.forget_threads();
     }
 
@@ -240,6 +293,14 @@ impl Places {
         if epoch == 0 {
             return false;
         }
+        let is_no = match mode {
+            CpuMode::User => self.user.is_no(epoch, ip, question.number),
+            CpuMode::Kernel => self.kernel.is_no(epoch, ip, question.number),
+            _ => false,
+        };
+        if is_no {
+            return false;
+        }
         let at = if self.by_page { ip >> PAGE } else { ip };
         let index = slot_of(at, epoch);
         match self.slots.get(index) {
@@ -270,55 +331,94 @@ impl Places {
                 self.who = None;
             }
         }
-        let found = session.view(who.machine, who.pid, who.tid).find(mode, ip).map(|f| Arc::clone(f.map));
-        let answer = found.as_ref().is_some_and(|map| self.ask_map(session, who, map, ip, question));
+        let mut view = session.view(who.machine, who.pid, who.tid);
+        let epoch = who.epoch(mode);
+        let Some(map) = view.find(mode, ip).map(|found| Arc::clone(found.map)) else {
+            if let Some(maps) = view.maps(mode).filter(|_| mode == CpuMode::User) {
+                self.user.put(epoch, maps.gap(ip), question.number);
+            }
+            return false;
+        };
+        let (answer, range) = self.ask_map(session, who, &map, ip, question);
+        match (mode, range) {
+            (CpuMode::User, Some(range)) if !answer => self.user.put(epoch, range, question.number),
+            (CpuMode::Kernel, Some(range)) if !answer => self.kernel.put(epoch, range, question.number),
+            _ => {}
+        }
         let at = if self.by_page { ip >> PAGE } else { ip };
         let page = ip >> PAGE << PAGE;
-        let covers = |map: &Map| map.start() <= page && page.saturating_add(1 << PAGE) <= map.end();
-        if (!self.by_page || found.is_some_and(|map| covers(&map)))
+        let covers = map.start() <= page && page.saturating_add(1 << PAGE) <= map.end();
+        if (!self.by_page || covers)
             && let Some(slot) = self.slots.get_mut(index)
         {
-            let epoch = who.epoch(mode);
             slot.put(at, epoch, question.number, answer);
         }
         answer
     }
 
-    fn ask_map(&mut self, session: &Session, who: &Who, map: &Map, ip: u64, question: Question<'_>) -> bool {
-        let dso = map.dso();
-        let names = question.names;
+    /// The answer, and the range of addresses of the map around this one that have the same, if one is known.
+    fn ask_map(
+        &mut self,
+        session: &Session,
+        who: &Who,
+        map: &Map,
+        ip: u64,
+        question: Question<'_>,
+    ) -> (bool, Option<(u64, u64)>) {
         if question.of == Place::Symbol {
-            // A DSO's number is never 0 here, as an address space's version never is.
-            let (at, owner) = (map.map_ip(ip), u64::from(dso.id().0) + 1);
-            let index = slot_of(at, owner);
-            let known = self.in_dso.get(index).filter(|slot| (slot.at, slot.epoch) == (at, owner));
-            if let Some(answer) = known.and_then(|slot| slot.answers.get(question.number)) {
-                return answer;
-            }
-            let machine = session.machines().get(who.machine);
-            let reference = machine.and_then(|machine| machine.reference_symbol());
-            let named = self.symbols.find(map, ip, reference, |named| names.has(named.name));
-            let answer = named.unwrap_or(false);
-            if let Some(slot) = self.in_dso.get_mut(index) {
-                slot.put(at, owner, question.number, answer);
-            }
-            return answer;
+            return self.ask_symbol(session, who, map, ip, question);
         }
+        let (dso, names) = (map.dso(), &question.wanted.names);
         let index = dso.id().0 as usize;
         if self.dsos.len() <= index {
             self.dsos.resize(index + 1, Answers::default());
         }
-        if let Some(answer) = self.dsos.get(index).and_then(|answers| answers.get(question.number)) {
-            return answer;
-        }
-        let answer = match question.of {
+        let known = self.dsos.get(index).and_then(|answers| answers.get(question.number));
+        let answer = known.unwrap_or_else(|| match question.of {
             Place::BuildId => self.is_build_id(dso, names),
             _ => is_dso(dso, names),
-        };
+        });
         if let Some(answers) = self.dsos.get_mut(index) {
             answers.set(question.number, answer);
         }
-        answer
+        (answer, Some((map.start(), map.end())))
+    }
+
+    fn ask_symbol(
+        &mut self,
+        session: &Session,
+        who: &Who,
+        map: &Map,
+        ip: u64,
+        question: Question<'_>,
+    ) -> (bool, Option<(u64, u64)>) {
+        let dso = map.dso();
+        let Wanted { names, parts } = question.wanted;
+        let machine = session.machines().get(who.machine);
+        let reference = machine.and_then(|machine| machine.reference_symbol());
+        let ranges = self.ranges.entry((dso.id().0, question.number)).or_insert_with(|| {
+            let is_meant = |name: &[u8]| names.has(name);
+            let mut ranges = || self.symbols.ranges_of(map, reference, parts, is_meant);
+            if parts.is_empty() { None } else { ranges() }
+        });
+        if let Some(ranges) = ranges
+            && let Some(range) = gap(ranges, map, ip, self.symbols.table_address(map, ip, reference))
+        {
+            return (false, Some(range));
+        }
+        // A DSO's number is never 0 here, as an address space's version never is.
+        let (at, owner) = (map.map_ip(ip), u64::from(dso.id().0) + 1);
+        let index = slot_of(at, owner);
+        let known = self.in_dso.get(index).filter(|slot| (slot.at, slot.epoch) == (at, owner));
+        if let Some(answer) = known.and_then(|slot| slot.answers.get(question.number)) {
+            return (answer, None);
+        }
+        let named = self.symbols.find(map, ip, reference, |named| names.has(named.name));
+        let answer = named.unwrap_or(false);
+        if let Some(slot) = self.in_dso.get_mut(index) {
+            slot.put(at, owner, question.number, answer);
+        }
+        (answer, None)
     }
 
     fn is_build_id(&self, dso: &Dso, names: &Names) -> bool {
@@ -330,6 +430,20 @@ impl Places {
             }
         }
     }
+}
+
+/// The addresses of a map around one that lies in none of the ranges; `addr` is what the ranges have for it.
+fn gap(ranges: &[(u64, u64)], map: &Map, ip: u64, addr: Option<u64>) -> Option<(u64, u64)> {
+    let (start, end) = (map.start(), map.end());
+    let Some(addr) = addr else { return Some((start, end)) };
+    let next = ranges.partition_point(|range| range.0 <= addr);
+    let before = next.checked_sub(1).and_then(|at| ranges.get(at)).map_or(0, |range| range.1);
+    let after = ranges.get(next).map_or(u64::MAX, |range| range.0);
+    if addr < before {
+        return None;
+    }
+    // Both count in bytes, so their distances are the same.
+    Some((start.max(ip.saturating_sub(addr - before)), end.min(ip.saturating_add(after - addr))))
 }
 
 /// Whether a DSO goes by one of these names: as shown, as recorded, or without its folder. Patterns are for the name as

@@ -66,6 +66,35 @@ impl Names {
             Names::Pattern(regex) => regex.is_match(name),
         }
     }
+
+    /// Bytes of which some are in every symbol's name as its file has it, however mangled, that is shown as one of these;
+    /// none if that can't be told. An identifier that is all of a name is in the mangled one too; `x@plt` and `x@@V` are
+    /// made of an `x`.
+    fn parts(&self) -> Vec<Box<[u8]>> {
+        let Names::Exact(names) = self else { return Vec::new() };
+        let part = |name: &Vec<u8>| {
+            let ident = name.split(|&b| b == b'@').next().unwrap_or_default();
+            let is_ident = !ident.is_empty() && ident.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+            // Slots of a PLT may have names that nobody gave them.
+            (is_ident && !ident.starts_with(b"offset_")).then(|| Box::from(ident))
+        };
+        names.iter().map(part).collect::<Option<_>>().unwrap_or_default()
+    }
+}
+
+/// Names that are asked for at places in the code.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The names.
+    pub names: Names,
+    /// Of symbols, what [`Names`] of files that have them must have.
+    pub parts: Vec<Box<[u8]>>,
+}
+
+impl Wanted {
+    fn new(names: Names) -> Wanted {
+        Wanted { parts: names.parts(), names }
+    }
 }
 
 /// One question to a sample.
@@ -78,11 +107,11 @@ pub enum Check {
     /// The thread's name.
     Comm(Names),
     /// The place of the instruction pointer; the number tells this question from others of places.
-    Place(Place, Names, u32),
+    Place(Place, Wanted, u32),
     /// The addresses of frames.
     FrameIp(Ranges),
     /// The places of frames.
-    FramePlace(Place, Names, u32),
+    FramePlace(Place, Wanted, u32),
 }
 
 /// A question, and the steps behind its answers.
@@ -231,13 +260,13 @@ impl Program {
             Field::Period => Check::Word(Word::Period, ranges()),
             Field::Event => Check::Event(events(test, recorded)?),
             Field::Comm => Check::Comm(names()),
-            Field::Dso => Check::Place(Place::Dso, names(), number),
-            Field::BuildId => Check::Place(Place::BuildId, names(), number),
-            Field::Symbol => Check::Place(Place::Symbol, names(), number),
+            Field::Dso => Check::Place(Place::Dso, Wanted::new(names()), number),
+            Field::BuildId => Check::Place(Place::BuildId, Wanted::new(names()), number),
+            Field::Symbol => Check::Place(Place::Symbol, Wanted::new(names()), number),
             Field::FrameIp => Check::FrameIp(ranges()),
-            Field::FrameDso => Check::FramePlace(Place::Dso, names(), number),
-            Field::FrameBuildId => Check::FramePlace(Place::BuildId, names(), number),
-            Field::FrameSymbol => Check::FramePlace(Place::Symbol, names(), number),
+            Field::FrameDso => Check::FramePlace(Place::Dso, Wanted::new(names()), number),
+            Field::FrameBuildId => Check::FramePlace(Place::BuildId, Wanted::new(names()), number),
+            Field::FrameSymbol => Check::FramePlace(Place::Symbol, Wanted::new(names()), number),
         })
     }
 }

@@ -5,7 +5,6 @@ use crate::abi::misc::{
     CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_MAX,
     CONTEXT_USER, CONTEXT_USER_DEFERRED, CpuMode,
 };
-use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::{Record, sample};
 use crate::evlist::SampleLayout;
@@ -45,15 +44,37 @@ impl<'a> Sample<'a> {
         self.layout.tid.map_or((-1, -1), |at| (id(at), id(at + 4)))
     }
 
-    /// The instruction pointer, and then the frames of the callchain, each with its cpumode. An error if the
-    /// callchain does not fit the sample.
+    /// Whether a frame is meant, of the instruction pointer and then the callchain's, given each with its cpumode. An
+    /// error if the callchain does not fit the sample.
     #[inline]
-    pub fn frames(&self) -> Result<impl Iterator<Item = (CpuMode, u64)> + 'a> {
-        let mode = self.record.cpumode();
-        let first = self.word(Word::Ip).map(|ip| (mode, ip));
+    pub fn any_frame(&self, mut is_meant: impl FnMut(CpuMode, u64) -> bool) -> Result<bool> {
+        let mut mode = self.record.cpumode();
+        if self.word(Word::Ip).is_some_and(|ip| is_meant(mode, ip)) {
+            return Ok(true);
+        }
         let range = sample::callchain(self.record, self.layout)?.unwrap_or(0..0);
         let entries = self.record.bytes.get(range).unwrap_or_default();
-        Ok(first.into_iter().chain(Frames { entries, order: self.record.order, mode }))
+        let mut words = entries.chunks_exact(8).filter_map(|entry| self.record.order.u64(entry, 0));
+        while let Some(word) = words.next() {
+            if word < CONTEXT_MAX {
+                if is_meant(mode, word) {
+                    return Ok(true);
+                }
+                continue;
+            }
+            mode = match word {
+                CONTEXT_KERNEL => CpuMode::Kernel,
+                CONTEXT_USER => CpuMode::User,
+                CONTEXT_HV => CpuMode::Hypervisor,
+                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL => CpuMode::GuestKernel,
+                CONTEXT_GUEST_USER => CpuMode::GuestUser,
+                _ => CpuMode::Unknown,
+            };
+            if word == CONTEXT_USER_DEFERRED {
+                words.next();
+            }
+        }
+        Ok(false)
     }
 
     /// The cookie that tells which record has the rest of the callchain.
@@ -63,46 +84,5 @@ impl<'a> Sample<'a> {
         let mut words = entries.chunks_exact(8).map(|entry| self.record.order.u64(entry, 0));
         words.find(|word| *word == Some(CONTEXT_USER_DEFERRED));
         Ok(words.next().flatten())
-    }
-}
-
-/// Frames of a callchain.
-struct Frames<'a> {
-    entries: &'a [u8],
-    order: ByteOrder,
-    mode: CpuMode,
-}
-
-impl Frames<'_> {
-    #[inline]
-    fn word(&mut self) -> Option<u64> {
-        let (word, rest) = self.entries.split_at_checked(8)?;
-        self.entries = rest;
-        self.order.u64(word, 0)
-    }
-}
-
-impl Iterator for Frames<'_> {
-    type Item = (CpuMode, u64);
-
-    #[inline]
-    fn next(&mut self) -> Option<(CpuMode, u64)> {
-        loop {
-            let word = self.word()?;
-            if word < CONTEXT_MAX {
-                return Some((self.mode, word));
-            }
-            self.mode = match word {
-                CONTEXT_KERNEL => CpuMode::Kernel,
-                CONTEXT_USER => CpuMode::User,
-                CONTEXT_HV => CpuMode::Hypervisor,
-                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL => CpuMode::GuestKernel,
-                CONTEXT_GUEST_USER => CpuMode::GuestUser,
-                _ => CpuMode::Unknown,
-            };
-            if word == CONTEXT_USER_DEFERRED {
-                self.word();
-            }
-        }
     }
 }

@@ -19,6 +19,7 @@ pub(in crate::symbol) use load::load;
 
 use super::demangle::{Demangle, demangle};
 use super::file::StringTable;
+use super::name_search::NameSearch;
 use super::nesting::Nesting;
 use super::plt;
 use super::recent::Recent;
@@ -195,6 +196,44 @@ impl LazyIndex {
             }
         }
         versioned
+    }
+
+    /// Where symbols are that may have one of these bytes in their names and are shown by a name that is meant; `None` if
+    /// the file can't be read any more.
+    pub fn ranges_of(
+        &self,
+        parts: &[Box<[u8]>],
+        is_meant: impl Fn(&[u8]) -> bool,
+    ) -> Option<Vec<(u64, u64)>> {
+        let mut ranges = Vec::new();
+        for part in parts {
+            let mut searches: [NameSearch<'_>; 4] = std::array::from_fn(|_| NameSearch::new(part));
+            for (table, search) in self.names.tables.iter().zip(&mut searches) {
+                table.as_ref().map_or(Ok(()), |table| table.search(search)).ok()?;
+            }
+            let may = |entry: &Entry| match (entry.slot(), entry.name()) {
+                (Some(slot), _) => {
+                    self.slots.get(slot).is_none_or(|(_, name)| memchr::memmem::find(name, part).is_some())
+                }
+                (None, Some(name)) => match entry.source() {
+                    Source::Symtab | Source::PltSymtab => searches[0].has(name),
+                    Source::Dynsym | Source::PltDynsym => searches[1].has(name),
+                    Source::PltTarget => searches[2].has(name),
+                    Source::PltGotTarget => searches[3].has(name),
+                    Source::PltOffset | Source::PltHeader => false,
+                },
+                // Published a moment ago.
+                (None, None) => true,
+            };
+            for first in self.groups().filter(|&first| self.group(first).iter().any(may)) {
+                let entry = self.entries.get(first)?;
+                if !is_meant(&self.name_of(first)?) {
+                    continue;
+                }
+                memory::push(&mut ranges, (entry.start(), entry.end().max(entry.start() + 1))).ok()?;
+            }
+        }
+        Some(ranges)
     }
 
     fn by_name(&self) -> Option<std::sync::Arc<ByName>> {

@@ -10,6 +10,7 @@ mod fixup;
 use std::sync::RwLock;
 
 use super::memory::{self, OutOfMemory};
+use super::name_search::NameSearch;
 use super::nesting::Nesting;
 use super::recent::Recent;
 use super::sym::{Symbol, SymbolBinding, SymbolType};
@@ -140,6 +141,23 @@ impl SymbolTable {
         self.names.extend_from_slice(name);
         self.names.push(0);
         Ok(at)
+    }
+
+    /// Where symbols are that have one of these bytes in their names, of which one is meant.
+    pub fn ranges_of(
+        &self,
+        parts: &[Box<[u8]>],
+        is_meant: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<(u64, u64)>, OutOfMemory> {
+        let mut ranges = Vec::new();
+        for part in parts {
+            let search = NameSearch::over(part, &self.names)?;
+            let found = self.iter().filter(|symbol| search.has(symbol.name));
+            for symbol in found.filter(|symbol| is_meant(self.name(symbol))) {
+                memory::push(&mut ranges, (symbol.start, symbol.end.max(symbol.start.saturating_add(1))))?;
+            }
+        }
+        Ok(ranges)
     }
 
     /// The name of a symbol of this table.
