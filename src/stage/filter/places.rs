@@ -165,6 +165,9 @@ pub struct Question<'q> {
     pub number: u32,
 }
 
+/// Start and end of what is meant, in the addresses of a table of symbols; sorted.
+type Ranges = Vec<(u64, u64)>;
+
 /// A thread (machine, pid, tid), and its name.
 type Asked = ((MachinePid, i32, i32), Option<Arc<[u8]>>);
 
@@ -179,7 +182,7 @@ pub struct Places {
     by_page: bool,
     dsos: Vec<Answers>,
     /// By DSO and question: where in its table symbols are that may be meant, if that is known.
-    ranges: FxHashMap<(u32, u32), Option<Vec<(u64, u64)>>>,
+    ranges: FxHashMap<(u32, u32), Option<Ranges>>,
     symbols: Symbols,
     /// Build-ids that the recording tells of apart from its maps, in hexadecimal, by machine and name.
     build_ids: FxHashMap<(MachinePid, Box<[u8]>), String>,
