@@ -29,7 +29,8 @@ pub struct Kallsyms {
     table: SymbolTable,
     /// Functions that bounds and relocation are told by; in the table an alias may have won over them.
     landmarks: FxHashMap<Box<[u8]>, u64>,
-    modules: bool,
+    /// How many are modules'.
+    of_modules: usize,
 }
 
 impl Kallsyms {
@@ -64,7 +65,7 @@ impl Kallsyms {
             path: path.into(),
             table: SymbolTable::new(),
             landmarks: FxHashMap::default(),
-            modules: false,
+            of_modules: 0,
         };
         let oom = |_: OutOfMemory| LoadError::OutOfMemory(path.into());
         let (mut buf, mut used, mut total, mut highest) = (vec![0; READ], 0, 0u64, 0u64);
@@ -82,15 +83,15 @@ impl Kallsyms {
             }
             let filled = buf.get(..used).unwrap_or_default();
             // Up to the last whole line; at the end, all.
-            let whole = match memchr(filled, true) {
+            let whole = match newline(filled, true) {
                 _ if n == 0 => used,
-                Some(newline) => newline + 1,
+                Some(last) => last + 1,
                 None if used == buf.len() => used,
                 None => 0,
             };
             let mut rest = filled.get(..whole).unwrap_or_default();
             while !rest.is_empty() {
-                let len = memchr(rest, false).unwrap_or(rest.len());
+                let len = newline(rest, false).unwrap_or(rest.len());
                 if let Some(line) = Line::parse(rest.get(..len).unwrap_or_default()) {
                     highest = highest.max(line.address);
                     list.add(&line).map_err(oom)?;
@@ -118,7 +119,7 @@ impl Kallsyms {
         {
             return Ok(());
         }
-        self.modules |= line.name.ends_with(b"]");
+        self.of_modules += usize::from(line.name.ends_with(b"]"));
         let kind = if line.is_function() { SymbolType::FUNC } else { SymbolType::OBJECT };
         self.table.push(line.address, line.address, line.binding(), kind, line.name)
     }
@@ -153,22 +154,22 @@ impl Kallsyms {
     /// Finds ends over all of it, then parts the modules from the kernel.
     fn split(mut self, moved: u64) -> Result<(SymbolTable, Vec<(String, SymbolTable)>), OutOfMemory> {
         eager::settle(&mut self.table, EndRule::Kallsyms)?;
-        let trampoline = self.landmarks.contains_key(TRAMPOLINE);
-        if !self.modules && moved == 0 && !trampoline {
-            self.table.finish()?;
-            return Ok((self.table, Vec::new()));
-        }
+        // Where modules have few of the names, the kernel's stay where they are.
+        let few = self.of_modules <= self.table.len() / 16;
         let mut kernel = SymbolTable::new();
-        kernel.reserve(self.table.len(), 0)?;
+        if !few {
+            kernel.reserve(self.table.len(), 0)?;
+        }
         let mut modules: Vec<(String, SymbolTable)> = Vec::new();
         let mut positions: FxHashMap<Box<[u8]>, usize> = FxHashMap::default();
-        for symbol in self.table.iter() {
+        let all = if few && self.of_modules == 0 { None } else { Some(self.table.iter()) };
+        for symbol in all.into_iter().flatten() {
             let name = self.table.name(symbol);
-            let tab = name.iter().position(|&b| b == b'\t').unwrap_or(name.len());
+            let tab = memchr::memchr(b'\t', name).unwrap_or(name.len());
             let (short, module) =
                 (name.get(..tab).unwrap_or_default(), name.get(tab + 1..).unwrap_or_default());
             let (table, by) = if module.is_empty() {
-                if short == TRAMPOLINE {
+                if few || short == TRAMPOLINE {
                     continue;
                 }
                 (&mut kernel, moved)
@@ -186,6 +187,10 @@ impl Kallsyms {
             };
             let (start, end) = (symbol.start.wrapping_add(by), symbol.end.wrapping_add(by));
             table.push(start, end, symbol.binding, symbol.kind, short)?;
+        }
+        if few {
+            kernel = self.table;
+            kernel.keep_moved(moved, |name| name != TRAMPOLINE && memchr::memchr(b'\t', name).is_none())?;
         }
         for table in std::iter::once(&mut kernel).chain(modules.iter_mut().map(|(_, table)| table)) {
             table.sort()?;
@@ -256,8 +261,8 @@ impl<'a> Line<'a> {
 }
 
 /// Position of the first or last newline.
-fn memchr(bytes: &[u8], last: bool) -> Option<usize> {
-    if last { bytes.iter().rposition(|&b| b == b'\n') } else { bytes.iter().position(|&b| b == b'\n') }
+fn newline(bytes: &[u8], last: bool) -> Option<usize> {
+    if last { memchr::memrchr(b'\n', bytes) } else { memchr::memchr(b'\n', bytes) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Ends of symbols without a size, and duplicates, on a whole table with its names.
 
 use super::SymbolTable;
+use crate::bytes::until_nul;
 use crate::symbol::choose::{kallsyms_end, last_end, rank, second_is_better};
 use crate::symbol::memory::OutOfMemory;
 use crate::symbol::sym::{Symbol, SymbolType};
@@ -17,28 +18,40 @@ pub enum EndRule {
 impl SymbolTable {
     /// Gives symbols without a size an end. Of aliases in one ELF table, it is the last that gets one.
     pub fn fixup_end(&mut self, rule: EndRule) {
-        // The next symbol, and the first of the next higher start.
-        let (mut next, mut above): (Option<Symbol>, Option<Symbol>) = (None, None);
+        // The next symbol, and the first of the next higher start, with where its name tells the module.
+        let (mut next, mut above): (Option<Symbol>, Option<(Symbol, Option<usize>)>) = (None, None);
+        let (mut module_of_next, kallsyms) = (None, rule == EndRule::Kallsyms);
         for i in (0..self.symbols.len()).rev() {
             let Some(&symbol) = self.symbols.get(i) else { break };
             if let Some(n) = next.filter(|n| n.start > symbol.start) {
-                above = Some(n);
+                above = Some((n, module_of_next));
             }
+            let module = if kallsyms { self.module_at(&symbol) } else { None };
             let has_later_alias = next.is_some_and(|n| n.start == symbol.start && n.origin == symbol.origin);
             if symbol.end == symbol.start && !has_later_alias {
                 let end = match (above, rule) {
                     (None, _) => last_end(symbol.start),
-                    (Some(above), EndRule::NextStart) => above.start,
-                    (Some(above), EndRule::Kallsyms) => {
-                        kallsyms_end(symbol.start, self.name(&symbol), above.start, self.name(&above))
+                    (Some((above, _)), EndRule::NextStart) => above.start,
+                    (Some((above, of_above)), EndRule::Kallsyms) => {
+                        let part = |at: Option<usize>| Some(until_nul(self.names.get(at?..)?));
+                        let same = module.is_none() && of_above.is_none() || part(module) == part(of_above);
+                        kallsyms_end(symbol.start, same, above.start)
                     }
                 };
                 if let Some(s) = self.symbols.get_mut(i) {
                     s.end = end;
                 }
             }
-            next = Some(symbol);
+            (next, module_of_next) = (Some(symbol), module);
         }
+    }
+
+    /// Where among the names that of a symbol of kallsyms has its `[module]`.
+    fn module_at(&self, symbol: &Symbol) -> Option<usize> {
+        let from = symbol.name as usize;
+        let rest = self.names.get(from..)?;
+        let at = memchr::memchr2(b'[', 0, rest)?;
+        (rest.get(at) == Some(&b'[')).then_some(from + at)
     }
 
     /// Keeps the best symbol of each start. Names of those that lose stay in memory until the table goes.
@@ -139,12 +152,20 @@ mod tests {
     fn a_module_does_not_own_the_gap_after_it() {
         let g = SymbolBinding::GLOBAL;
         let got = loaded(
-            &[(0x1010, 0x1010, g, "a\t[m]"), (0x9000, 0x9000, g, "b\t[m]"), (0xf000, 0xf000, g, "c\t[n]")],
+            &[
+                (0x10, 0x10, g, "k"),
+                (0x800, 0x800, g, "l"),
+                (0x1010, 0x1010, g, "a\t[m]"),
+                (0x9000, 0x9000, g, "b\t[m]"),
+                (0xf000, 0xf000, g, "c\t[n]"),
+            ],
             EndRule::Kallsyms,
         );
         assert_eq!(
             got,
             [
+                (0x10, 0x800, "k".into()),
+                (0x800, 0x2000, "l".into()),
                 (0x1010, 0x9000, "a\t[m]".into()),
                 (0x9000, 0xa000, "b\t[m]".into()),
                 (0xf000, 0x10000, "c\t[n]".into())

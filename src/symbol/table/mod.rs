@@ -160,6 +160,23 @@ impl SymbolTable {
         Ok(ranges)
     }
 
+    /// Keeps the symbols whose names are wanted, at addresses that are `by` higher (wrapping); sorted as before. Names of
+    /// the others stay in memory until the table goes.
+    pub(super) fn keep_moved(
+        &mut self,
+        by: u64,
+        mut is_wanted: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), OutOfMemory> {
+        let names = &self.names;
+        self.symbols.retain_mut(|symbol| {
+            (symbol.start, symbol.end) = (symbol.start.wrapping_add(by), symbol.end.wrapping_add(by));
+            is_wanted(until_nul(names.get(symbol.name as usize..).unwrap_or_default()))
+        });
+        self.forget_names();
+        self.unsorted = true;
+        self.sort()
+    }
+
     /// The name of a symbol of this table.
     pub fn name(&self, symbol: &Symbol) -> &[u8] {
         until_nul(self.names.get(symbol.name as usize..).unwrap_or_default())
