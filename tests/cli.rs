@@ -129,3 +129,38 @@ fn an_empty_input_is_no_recording() {
     assert!(outcome.stderr.contains("not a perf recording"), "{}", outcome.stderr);
     assert_eq!(dir.names(), ["in", "text"]);
 }
+
+/// A page for each command, with all that its help lists.
+#[test]
+fn man_pages_and_completions_have_what_help_has() {
+    let dir = Dir::new();
+    run(repipe().arg("man").arg(dir.join("man"))).expect_ok("man");
+    let pages =
+        ["repipe", "repipe-inject", "repipe-script", "repipe-info", "repipe-plugin", "repipe-plugin-new"];
+    let page = |name: &str| {
+        let page = std::fs::read_to_string(dir.join("man").join(format!("{name}.1"))).unwrap();
+        // roff has a backslash before each dash
+        page.replace('\\', "")
+    };
+    for name in pages {
+        assert!(page(name).starts_with(".ie"), "{name}");
+    }
+    let completions = run(repipe().args(["completions", "bash"])).expect_ok("completions");
+    let completions = String::from_utf8(completions.stdout).unwrap();
+    for command in ["inject", "script", "info"] {
+        let help = run(repipe().args([command, "--help"])).expect_ok("help");
+        let help = String::from_utf8(help.stdout).unwrap();
+        let words =
+            help.lines().filter(|line| line.trim_start().starts_with('-')).flat_map(str::split_whitespace);
+        let options: Vec<&str> = words.filter(|word| word.starts_with("--")).collect();
+        assert!(options.len() > 5, "{command}");
+        let page = page(&format!("repipe-{command}"));
+        for option in options {
+            let option = option.split([',', '[', '=', '.']).next().unwrap();
+            assert!(page.contains(option), "{command} {option}");
+            assert!(completions.contains(option), "{command} {option}");
+        }
+    }
+    let denied = dir.file("file", b"");
+    run(repipe().arg("man").arg(denied)).expect_failure("no folder");
+}

@@ -3,6 +3,7 @@
 mod filter;
 mod info;
 mod inject;
+mod pages;
 mod plugin;
 mod script;
 mod signals;
@@ -36,6 +37,8 @@ enum Command {
     Info(info::InfoArgs),
     Plugin(plugin::PluginCommand),
     Script(Box<script::ScriptArgs>),
+    Man(pages::ManArgs),
+    Completions(pages::CompletionsArgs),
 }
 
 /// The definition of the whole command line, for completions and man pages.
@@ -86,5 +89,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Info(args) => info::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Script(args) => script::run(args),
+        Command::Man(args) => pages::man(args),
+        Command::Completions(args) => pages::completions(args),
     }
 }
