@@ -156,7 +156,7 @@ fn man_pages_and_completions_have_what_help_has() {
         assert!(options.len() > 5, "{command}");
         let page = page(&format!("repipe-{command}"));
         for option in options {
-            let option = option.split([',', '[', '=', '.']).next().unwrap();
+            let option = option.split([',', '[', ']', '=', '.']).next().unwrap();
             assert!(page.contains(option), "{command} {option}");
             assert!(completions.contains(option), "{command} {option}");
         }
