@@ -10,6 +10,7 @@
 //! deferred callchain goes with its samples, and what counts lost samples goes where the filter's times, CPUs and events
 //! alone would not have kept any of them.
 
+mod answers;
 pub mod expr;
 pub mod fault;
 mod lex;

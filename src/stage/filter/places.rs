@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::answers::{Answers, SLOTS, Settled, Slot, slot_of};
 use super::program::{Names, Place, Wanted};
 use super::sample::Sample;
 use crate::abi::misc::CpuMode;
@@ -20,103 +21,6 @@ use crate::symbol::LoadOptions;
 use crate::symbol::tables::Symbols;
 
 const PAGE: u32 = 12;
-const SLOTS_BITS: u32 = 14;
-/// Ranges that are kept of an address space.
-const SETTLED: usize = 6;
-/// Questions whose answers are remembered.
-const REMEMBERED: u32 = 32;
-
-/// Answers to the first questions, a bit each.
-#[derive(Clone, Copy, Default)]
-struct Answers {
-    known: u32,
-    yes: u32,
-}
-
-impl Answers {
-    #[inline]
-    fn get(self, question: u32) -> Option<bool> {
-        let bit = bit(question);
-        (self.known & bit != 0).then_some(self.yes & bit != 0)
-    }
-
-    fn set(&mut self, question: u32, yes: bool) {
-        self.known |= bit(question);
-        if yes {
-            self.yes |= bit(question);
-        }
-    }
-}
-
-/// None for questions that are not remembered.
-#[inline]
-fn bit(question: u32) -> u32 {
-    if question < REMEMBERED { 1 << question } else { 0 }
-}
-
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    /// Address or page.
-    at: u64,
-    /// Version of the address space; 0 if the slot is free.
-    epoch: u64,
-    answers: Answers,
-}
-
-impl Slot {
-    fn put(&mut self, at: u64, epoch: u64, question: u32, answer: bool) {
-        if (self.at, self.epoch) != (at, epoch) {
-            *self = Slot { at, epoch, answers: Answers::default() };
-        }
-        self.answers.set(question, answer);
-    }
-}
-
-/// Ranges of an address space that were asked for last and have no place that is meant, by question: of most places
-/// that is so.
-#[derive(Default)]
-struct Settled {
-    epoch: u64,
-    /// Start and length.
-    ranges: Vec<[(u64, u64); SETTLED]>,
-}
-
-impl Settled {
-    /// Whether the answer is no.
-    #[inline]
-    fn is_no(&self, epoch: u64, ip: u64, question: u32) -> bool {
-        let within = |&(start, len): &(u64, u64)| ip.wrapping_sub(start) < len;
-        self.epoch == epoch
-            && self.ranges.get(question as usize).is_some_and(|ranges| ranges.iter().any(within))
-    }
-
-    fn put(&mut self, epoch: u64, (start, end): (u64, u64), question: u32) {
-        if self.epoch != epoch {
-            self.epoch = epoch;
-            self.ranges.clear();
-        }
-        if question >= REMEMBERED {
-            return;
-        }
-        let index = question as usize;
-        if self.ranges.len() <= index {
-            self.ranges.resize(index + 1, Default::default());
-        }
-        if let Some(ranges) = self.ranges.get_mut(index) {
-            ranges.rotate_right(1);
-            if let Some(first) = ranges.first_mut() {
-                *first = (start, end.saturating_sub(start));
-            }
-        }
-    }
-}
-
-/// Where an address of an address space is kept.
-#[inline]
-fn slot_of(at: u64, epoch: u64) -> usize {
-    let hash = (at ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash >> (u64::BITS - SLOTS_BITS)) as usize
-}
 
 /// Whose addresses are looked up.
 #[derive(Clone, Copy)]
@@ -198,8 +102,8 @@ impl Places {
         Places {
             kernel: Settled::default(),
             user: Settled::default(),
-            slots: vec![Slot::default(); 1 << SLOTS_BITS].into(),
-            in_dso: vec![Slot::default(); if by_page { 0 } else { 1 << SLOTS_BITS }].into(),
+            slots: vec![Slot::default(); SLOTS].into(),
+            in_dso: vec![Slot::default(); if by_page { 0 } else { SLOTS }].into(),
             by_page,
             dsos: Vec::new(),
             ranges: FxHashMap::default(),
