@@ -228,3 +228,35 @@ fn a_reader_that_goes_away_is_a_clean_end() {
         assert!(said.contains("pipe") || said.is_empty(), "{said}");
     }
 }
+
+/// What a read of a mapped file raises when somebody has cut it short.
+#[test]
+fn a_bus_error_ends_the_run_in_order() {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+    let dir = super::support::run::Dir::new();
+    let mut c = super::support::run::repipe();
+    c.args(["inject", "-i", "-", "-o"]).arg(dir.join("out"));
+    let mut child = c.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It has begun to write when there is a file; then it waits for the rest of its input.
+    let start = super::support::builder::Builder::with(
+        super::support::wire::Order::Little,
+        &super::support::builder::AttrSpec::plain(),
+    );
+    child.stdin.as_mut().unwrap().write_all(&start.pipe()).unwrap();
+    for _ in 0..500 {
+        if !dir.names().is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(dir.names().len(), 1, "the unfinished output");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::BUS).unwrap();
+    let status = child.wait().unwrap();
+    let mut text = String::new();
+    child.stderr.unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("cut short by another program"), "{text}");
+    assert_eq!(dir.names(), Vec::<String>::new());
+}

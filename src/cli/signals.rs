@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM remove what is unfinished; a file size limit is an error rather than an end.
+//! SIGINT and SIGTERM remove what is unfinished; a file size limit is an error rather than an end, and so is a mapped
+//! file that gets shorter.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -6,6 +7,7 @@ use signal_hook::iterator::Signals;
 /// Installs the handlers. Where that fails the process ends on a signal as if they weren't there.
 pub fn install() {
     crate::data::allocator::before_end(crate::writer::remove_unfinished);
+    crate::data::bus::end_in_order(crate::writer::remove_unfinished);
     // With a handler, a write past the limit fails with EFBIG instead of ending the process.
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let _ = signal_hook::flag::register(SIGXFSZ, ignored);

@@ -1,7 +1,8 @@
 //! Where bytes come from: a mapped file, a pipe, a directory; and memory. The only module of the core with `unsafe` (the
-//! map, the allocator).
+//! map and what becomes of it, the allocator).
 
 pub mod allocator;
+pub mod bus;
 mod generation;
 mod map;
 

@@ -12,6 +12,7 @@ pub mod events;
 mod fixed;
 #[expect(unsafe_code, reason = "calls into shared objects")]
 pub mod native;
+mod object;
 pub mod resolve;
 #[expect(unsafe_code, reason = "C's standard output")]
 pub mod stdio;

@@ -54,6 +54,9 @@ impl Info {
 /// Loads a shared object and reads its descriptor.
 pub(super) fn load(path: &Path) -> Result<(Library, Info)> {
     let refuse = |why: String| Error::new(ErrorKind::Plugin, format!("plugin {}: {why}", path.display()));
+    if let Some(why) = crate::plugin::object::fault(path) {
+        return Err(refuse(why));
+    }
     // SAFETY: loading runs the object's initialisers: code that the user asked to be run in this process.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
         let cause = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
