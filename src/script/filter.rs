@@ -37,7 +37,7 @@ impl Filter {
 
     /// Parses a list of ids.
     pub fn parse_ids(text: &str) -> Result<FxHashSet<i32>> {
-        let bad = || Error::usage(format!("{text} is no list of ids"));
+        let bad = || Error::usage(format!("{text:?} is no list of ids (such as 17,42)"));
         text.split(',').map(|part| part.trim().parse().map_err(|_| bad())).collect()
     }
 

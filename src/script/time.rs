@@ -19,7 +19,11 @@ impl Spans {
     /// Parses `START,STOP` in seconds, several of them separated by spaces, `P%/N`, `P%-Q%`, or `P%`; `range` is first
     /// and last time of the recording's samples, by which percentages go.
     pub fn parse(text: &str, range: Option<(u64, u64)>) -> Result<Spans> {
-        let bad = || Error::usage(format!("{text} is no span of time"));
+        let bad = || {
+            Error::usage(format!(
+                "{text:?} is no span of time (such as 5.2,7 or 5.2, in seconds, 10%/2 or 0%-10%)"
+            ))
+        };
         if !text.contains('%') {
             let spans = text.split_whitespace().map(|part| seconds_span(part).ok_or_else(bad));
             let spans = spans.collect::<Result<Vec<_>>>()?;

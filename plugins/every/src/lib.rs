@@ -1,4 +1,5 @@
 //! `every`: keeps one sample in N of each event and CPU; its period is that of all of them, so that totals hold.
+//! Of what is left at the end, fewer than N of each, nothing is kept.
 
 use std::collections::HashMap;
 
