@@ -163,6 +163,9 @@ pub fn run(args: &InjectArgs) -> Result<()> {
             for warning in &summary.warnings {
                 eprintln!("repipe: warning: {warning}");
             }
+            for note in &summary.notes {
+                eprintln!("repipe: {note}");
+            }
             eprint!("{}", summary.text(args.verbose > 0));
         }
     }

@@ -250,7 +250,10 @@ impl Plugins {
     fn finish(&mut self, evlist: &Evlist, head: &mut Head, summary: &mut Summary) -> Result<()> {
         for plugin in &mut self.native {
             let (edits, log) = plugin.finish(evlist, &head.header)?;
-            summary.warnings.extend(log);
+            for logged in log {
+                let list = if logged.is_warning { &mut summary.warnings } else { &mut summary.notes };
+                list.push(logged.line);
+            }
             for (feature, bytes) in edits {
                 if head.to_pipe {
                     return Err(Error::new(

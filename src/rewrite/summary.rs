@@ -32,6 +32,8 @@ pub struct Summary {
     pub ids_missing: Vec<(String, &'static str, String)>,
     /// What could not be carried over or should be known.
     pub warnings: Vec<String>,
+    /// What plugins tell besides.
+    pub notes: Vec<String>,
 }
 
 impl Summary {
@@ -41,7 +43,8 @@ impl Summary {
     }
 
     /// As JSON: `records_in`, `records_out` (type to count), `dsos_hit`, `ids_injected` (source to count),
-    /// `ids_missing` (list of `name`, `reason`, `text`), `warnings`.
+    /// `ids_missing` (list of `name`, `reason`, `text`), `warnings`,
+    /// `notes`.
     pub fn to_json(&self) -> Value {
         let counts =
             |c: &Counts| -> Value { c.iter().map(|(t, n)| (t.to_string(), Value::from(n))).collect() };
@@ -57,6 +60,7 @@ impl Summary {
             "ids_injected": self.ids_injected,
             "ids_missing": missing,
             "warnings": self.warnings,
+            "notes": self.notes,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::evlist::Evlist;
 use crate::header::Header;
 use crate::header::features::scalars::SampleTime;
 use crate::plugin::dlfilter::{DlFilter, When};
-use crate::plugin::native::{Info, Outcome, Plugin};
+use crate::plugin::native::{Info, Logged, Outcome, Plugin};
 
 /// One of a dlfilter's two functions, asked for every sample.
 pub struct DlFilterStage {
@@ -100,7 +100,7 @@ impl PluginStage {
     }
 
     /// Ends the plugin after the last record: feature sections that it has edited, and what it had to say.
-    pub fn finish(&mut self, evlist: &Evlist, header: &Header) -> Result<(FeatureEdits, Vec<String>)> {
+    pub fn finish(&mut self, evlist: &Evlist, header: &Header) -> Result<(FeatureEdits, Vec<Logged>)> {
         self.plugin.finish(evlist, header)?;
         Ok((self.plugin.take_features(), self.plugin.take_log()))
     }

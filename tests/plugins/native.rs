@@ -260,3 +260,18 @@ fn files_that_others_may_write_are_refused_unless_forced() {
     let arg = format!("{plugin}:do=keep");
     inject(&fixture("plain.data"), &out, &["--force", "--plugin", &arg]).expect_ok("forced");
 }
+
+#[test]
+fn what_a_plugin_tells_is_a_warning_only_if_it_says_so() {
+    let dir = Dir::new();
+    let plugin = rogue(&dir, "rogue.so", &[]);
+    let told = run(&plugin, "tell", &dir.join("out")).expect_ok("tell").stderr;
+    assert!(told.contains("repipe: warning: plugin rogue: beware\n"), "{told}");
+    assert!(told.contains("repipe: plugin rogue: all is done\n"), "{told}");
+    let do_tell = format!("{plugin}:do=tell");
+    let options = ["--summary=json", "--plugin", &do_tell];
+    let told = inject(&fixture("plain.data"), &dir.join("out"), &options).expect_ok("as JSON").stderr;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["warnings"], serde_json::json!(["plugin rogue: beware"]));
+    assert_eq!(told["notes"], serde_json::json!(["plugin rogue: all is done"]));
+}

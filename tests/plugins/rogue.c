@@ -159,6 +159,10 @@ static int32_t finish(void *data, const struct rpp_host *h, void *ctx)
 
 	if (!strcmp(mode, "latefail"))
 		return -8;
+	if (!strcmp(mode, "tell")) {
+		h->log(ctx, 0, "beware");
+		h->log(ctx, 1, "all is done");
+	}
 	/* no record is at hand */
 	if (h->insert_before(ctx, 0, record, 8) == 0 || h->resolve(ctx, 0, ~0u, 1, &al) == 0 || h->comm(ctx, 0))
 		return -9;

@@ -247,11 +247,20 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// A line for the user.
+    /// A warning for the user.
     pub fn log(&mut self, line: &str) {
+        self.tell(0, line);
+    }
+
+    /// A line for the user that is no warning.
+    pub fn note(&mut self, line: &str) {
+        self.tell(1, line);
+    }
+
+    fn tell(&mut self, level: u32, line: &str) {
         let line = c_string(line);
         // SAFETY: a function of the host's with its ctx, and a C string.
-        unsafe { (self.table.log)(self.ctx, 0, line.as_ptr()) };
+        unsafe { (self.table.log)(self.ctx, level, line.as_ptr()) };
     }
 
     /// Tells the user how far the plugin is with something that takes long. A host before 1.1 does not.

@@ -54,6 +54,15 @@ pub(super) struct Gift {
     bytes: Vec<u8>,
 }
 
+/// A line for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// Whether something may be wrong.
+    pub is_warning: bool,
+    /// The line.
+    pub line: String,
+}
+
 /// What stands behind a plugin's `ctx`. Only reached through the raw pointer that the plugin is given: while a hook runs,
 /// nobody holds a reference.
 pub(super) struct Ctx {
@@ -76,7 +85,7 @@ pub(super) struct Ctx {
     pub failure: Option<String>,
     /// At which record, if the plugin or the host knows.
     pub failed_at: Option<u32>,
-    pub log: Vec<String>,
+    pub log: Vec<Logged>,
     logged: usize,
     /// Whether it has said that it edits feature sections.
     pub edits_features: bool,
@@ -465,12 +474,12 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-unsafe extern "C" fn log(host: *mut c_void, _level: u32, line: *const c_char) {
+unsafe extern "C" fn log(host: *mut c_void, level: u32, line: *const c_char) {
     // SAFETY: called by a plugin with its `ctx` and a C string or null.
     let (Some(host), line) = (unsafe { ctx(host) }, unsafe { text(line) }) else { return };
     if host.phase != Phase::Idle && host.logged < LOG_MOST {
         host.logged += line.len() + 1;
-        host.log.push(line);
+        host.log.push(Logged { is_warning: level == 0, line });
     }
 }
 

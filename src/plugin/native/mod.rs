@@ -20,6 +20,7 @@ use std::rc::Rc;
 use libloading::os::unix::Library;
 use repipe_plugin_abi as abi;
 
+pub use self::host::Logged;
 pub use self::info::Info;
 pub use self::spec::Spec;
 
@@ -457,9 +458,12 @@ impl Plugin {
     }
 
     /// What it had to say to the user, with its name.
-    pub fn take_log(&mut self) -> Vec<String> {
-        let lines = std::mem::take(&mut self.ctx().log);
-        lines.into_iter().map(|line| format!("plugin {}: {line}", self.info.name)).collect()
+    pub fn take_log(&mut self) -> Vec<Logged> {
+        let mut lines = std::mem::take(&mut self.ctx().log);
+        for logged in &mut lines {
+            logged.line = format!("plugin {}: {}", self.info.name, logged.line);
+        }
+        lines
     }
 }
 
