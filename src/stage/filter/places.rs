@@ -305,8 +305,8 @@ impl Places {
         let reference = machine.and_then(|machine| machine.reference_symbol());
         let ranges = self.ranges.entry((dso.id().0, question.number)).or_insert_with(|| {
             let is_meant = |name: &[u8]| names.has(name);
-            let mut ranges = || self.symbols.ranges_of(map, reference, parts, is_meant);
-            if parts.is_empty() { None } else { ranges() }
+            let ranges = (!parts.is_empty()).then(|| self.symbols.ranges_of(map, reference, parts, is_meant));
+            ranges.flatten()
         });
         if let Some(ranges) = ranges
             && let Some(range) = gap(ranges, map, ip, self.symbols.table_address(map, ip, reference))

@@ -87,7 +87,7 @@ impl Names {
 pub struct Wanted {
     /// The names.
     pub names: Names,
-    /// Of symbols, what [`Names`] of files that have them must have.
+    /// Of symbols, bytes of which each has some in its name as the file has it; none if that can't be told.
     pub parts: Vec<Box<[u8]>>,
 }
 

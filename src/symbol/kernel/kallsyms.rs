@@ -190,7 +190,7 @@ impl Kallsyms {
         }
         if few {
             kernel = self.table;
-            kernel.keep_moved(moved, |name| name != TRAMPOLINE && memchr::memchr(b'\t', name).is_none())?;
+            kernel.keep_moved(moved, |name| name != TRAMPOLINE && memchr::memchr(b'\t', name).is_none());
         }
         for table in std::iter::once(&mut kernel).chain(modules.iter_mut().map(|(_, table)| table)) {
             table.sort()?;

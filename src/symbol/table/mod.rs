@@ -110,6 +110,9 @@ impl SymbolTable {
 
     /// Merges the tail into the array.
     fn merge(&mut self) -> Result<(), OutOfMemory> {
+        if self.tail.is_empty() {
+            return Ok(());
+        }
         memory::reserve(&mut self.symbols, self.tail.len())?;
         self.symbols.append(&mut self.tail);
         // Two sorted runs: the stable sort merges them.
@@ -160,13 +163,9 @@ impl SymbolTable {
         Ok(ranges)
     }
 
-    /// Keeps the symbols whose names are wanted, at addresses that are `by` higher (wrapping); sorted as before. Names of
-    /// the others stay in memory until the table goes.
-    pub(super) fn keep_moved(
-        &mut self,
-        by: u64,
-        mut is_wanted: impl FnMut(&[u8]) -> bool,
-    ) -> Result<(), OutOfMemory> {
+    /// Keeps the symbols whose names are wanted, at addresses that are `by` higher (wrapping). Names of the others
+    /// stay in memory until the table goes. [`SymbolTable::sort`] must follow.
+    pub(super) fn keep_moved(&mut self, by: u64, mut is_wanted: impl FnMut(&[u8]) -> bool) {
         let names = &self.names;
         self.symbols.retain_mut(|symbol| {
             (symbol.start, symbol.end) = (symbol.start.wrapping_add(by), symbol.end.wrapping_add(by));
@@ -174,7 +173,6 @@ impl SymbolTable {
         });
         self.forget_names();
         self.unsorted = true;
-        self.sort()
     }
 
     /// The name of a symbol of this table.
