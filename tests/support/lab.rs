@@ -179,7 +179,8 @@ impl Lab {
         whole
     }
 
-    /// What of a text an old perf agrees on: neither widths nor addresses of frames.
+    /// What of a text an old perf agrees on: neither widths nor addresses of frames, nor that a PLT begins with a symbol,
+    /// which it does not know.
     fn comparable(&self, text: &str) -> String {
         if self.perf.is_recent() {
             return text.to_owned();
@@ -187,7 +188,9 @@ impl Lab {
         let line = |line: &str| {
             let words = line.split_whitespace();
             let kept: Vec<&str> = words.skip(usize::from(line.starts_with('\t'))).collect();
-            kept.join(" ") + "\n"
+            let kept =
+                kept.into_iter().map(|word| if word.starts_with(".plt+0x") { "[unknown]" } else { word });
+            kept.collect::<Vec<_>>().join(" ") + "\n"
         };
         text.lines().map(line).collect()
     }
