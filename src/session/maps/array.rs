@@ -351,7 +351,8 @@ impl MapArray {
         self.sort();
         let own = Arc::make_mut(self.sorted.get_or_insert_default());
         own.forked = true;
-        own.overlay_all(sorted.entries.clone());
+        // What a mutation left empty covers nothing.
+        own.overlay_all(sorted.entries.iter().filter(|e| e.start < e.end).cloned().collect());
     }
 
     /// Lets go of the index by name and of spare capacity.

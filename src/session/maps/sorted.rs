@@ -96,8 +96,9 @@ impl Sorted {
     /// Sorts after entries moved, and looks anew whether any overlap. The sort is stable and finds runs.
     pub(super) fn restore(&mut self) {
         self.entries.sort_by_key(|e| e.start);
-        // A map that ends before it starts would mislead the bisection by end just as an overlap does.
-        self.overlapping = self.entries.iter().any(|e| e.end < e.start)
+        // A map that ends before it starts would mislead the bisection by end just as an overlap does. An empty one
+        // lies on the edge of what goes over it, so whether that covers it would hang on how it was cut before.
+        self.overlapping = self.entries.iter().any(|e| e.end <= e.start)
             || self.entries.iter().zip(self.entries.iter().skip(1)).any(|(a, b)| b.start < a.end);
     }
 

@@ -225,6 +225,35 @@ proptest! {
 }
 
 #[test]
+fn what_covers_an_emptied_map_removes_it() {
+    let empty = || vec![Op::Insert(0, 1), Op::Mutate(0, 578, 0)];
+    for count in [1, 2, 34, 90] {
+        for step in [-1, 0, 1] {
+            run(empty()
+                .into_iter()
+                .chain([Op::Burst { from: 577, step, size: 2, count }, Op::Find(578)])
+                .collect());
+        }
+        // Downwards, so that an edge comes to lie where the empty map is.
+        let from = 576 + count;
+        run(empty()
+            .into_iter()
+            .chain([Op::Burst { from, step: -1, size: 2, count }, Op::Find(578)])
+            .collect());
+    }
+
+    let (parent, child) = (Maps::new(), Maps::new());
+    let (low, high) = (dso("low"), dso("high"));
+    let emptied = map(10, 20, &high);
+    parent.insert(Arc::clone(&emptied));
+    parent.mutate_mapping(&emptied, |extent| extent.end = 10);
+    child.insert(map(0, 100, &low));
+    child.copy_from(&parent);
+    let ends: Vec<_> = child.handles().iter().map(|m| (m.start(), m.end())).collect();
+    assert_eq!(ends, [(0, 100)]);
+}
+
+#[test]
 fn order_of_insertion_is_no_matter() {
     let file = dso("/lib/x");
     let extents = |maps: &Maps| maps.handles().iter().map(|m| m.extent()).collect::<Vec<_>>();
