@@ -93,6 +93,8 @@ enum Op {
     Find(u64),
     MarkHit(u64),
     Fork,
+    /// The maps of another address space, laid over those that are there.
+    TakeOver(usize),
     Clear,
     Switch(usize),
 }
@@ -111,6 +113,7 @@ fn op(overlaps: bool) -> impl Strategy<Value = Op> {
         6 => (0..700u64).prop_map(Op::Find),
         3 => (0..700u64).prop_map(Op::MarkHit),
         2 => Just(Op::Fork),
+        1 => any::<usize>().prop_map(Op::TakeOver),
         1 => Just(Op::Clear),
         2 => any::<usize>().prop_map(Op::Switch),
     ]
@@ -120,11 +123,30 @@ fn contents(array: &mut MapArray) -> Vec<Interval> {
     array.iter().map(|f| Interval::of(f.map, f.hit)).collect()
 }
 
+fn take_over(spaces: &mut [(MapArray, Model)], at: usize, from: usize) {
+    let from = from % spaces.len();
+    if from == at {
+        return;
+    }
+    let [(array, model), (parent, its_model)] = spaces.get_disjoint_mut([at, from]).unwrap();
+    array.copy_from(parent);
+    if model.0.is_empty() {
+        *model = its_model.clone();
+    } else {
+        let covering = its_model.0.iter().filter(|i| i.start < i.end);
+        covering.for_each(|i| model.overlay(i.clone()));
+    }
+}
+
 fn run(ops: Vec<Op>) {
     let mut spaces = vec![(MapArray::default(), Model::default())];
     let mut at = 0;
     for (serial, op) in ops.into_iter().enumerate() {
         let dso = dso(&format!("{serial:03}"));
+        if let Op::TakeOver(i) = op {
+            take_over(&mut spaces, at, i);
+            continue;
+        }
         let (array, model) = &mut spaces[at];
         let len = model.0.len();
         let new = |start, size| {
@@ -192,7 +214,7 @@ fn run(ops: Vec<Op>) {
                 assert!(array.is_empty());
             }
             Op::Switch(i) => at = i % spaces.len(),
-            Op::Remove(_) | Op::Mutate(..) => {}
+            Op::Remove(_) | Op::Mutate(..) | Op::TakeOver(_) => {}
         }
     }
     for (array, model) in &mut spaces {
