@@ -312,6 +312,23 @@ fn pruning_refuses_what_it_cannot_foresee() {
     assert_eq!(dir.names(), ["in"]);
 }
 
+/// The recording with names for its events, of at most 15 bytes.
+fn described(mut recording: Recording, names: &[&str]) -> Recording {
+    let mut desc = Vec::new();
+    desc.extend([names.len() as u32, 136].iter().flat_map(|w| w.to_le_bytes()));
+    for (attr, name) in recording.attrs.iter().zip(names) {
+        desc.extend_from_slice(&attr.raw);
+        desc.extend(1u32.to_le_bytes());
+        desc.extend(16u32.to_le_bytes());
+        let mut text = name.as_bytes().to_vec();
+        text.resize(16, 0);
+        desc.extend_from_slice(&text);
+        desc.extend(attr.ids[0].to_le_bytes());
+    }
+    recording.features.insert(feature::EVENT_DESC, desc);
+    recording
+}
+
 #[test]
 fn events_go_by_name() {
     let order = Order::Little;
@@ -324,20 +341,7 @@ fn events_go_by_name() {
     // Named by the attr alone, and by EVENT_DESC.
     let plain = recording.to_file();
     assert_eq!(kept(&["--event", "page-faults"], &plain), [1001]);
-    let mut desc = Vec::new();
-    desc.extend([2u32, 136].iter().flat_map(|w| w.to_le_bytes()));
-    for (attr, name) in recording.attrs.iter().zip(["one:u", "sched:two"]) {
-        desc.extend_from_slice(&attr.raw);
-        desc.extend(1u32.to_le_bytes());
-        desc.extend(16u32.to_le_bytes());
-        let mut text = name.as_bytes().to_vec();
-        text.resize(16, 0);
-        desc.extend_from_slice(&text);
-        desc.extend(attr.ids[0].to_le_bytes());
-    }
-    let mut named = recording;
-    named.features.insert(feature::EVENT_DESC, desc);
-    let named = named.to_file();
+    let named = described(recording, &["one:u", "sched:two"]).to_file();
     assert_eq!(kept(&["--event", "one"], &named), [1000, 1002]);
     assert_eq!(kept(&["--event", "one:u,sched:two"], &named), [1000, 1001, 1002]);
     assert_eq!(kept(&["--filter", "event =~ sched:"], &named), [1001]);
@@ -347,6 +351,53 @@ fn events_go_by_name() {
         fault.ends_with("    event in {one, three}\n                   ^^^^^ events: one:u, sched:two\n"),
         "{fault}"
     );
+}
+
+#[test]
+fn a_filter_that_keeps_nothing_says_so() {
+    let input = base(Order::Little).file();
+    let dir = Dir::new();
+    let path = dir.file("in", &input);
+    let said = |options: &[&str]| {
+        let outcome = inject(options, &path, &dir.join("out")).expect_ok("inject");
+        let warning = outcome.stderr.lines().find(|l| l.contains("kept ")).map(str::to_owned);
+        (left(&oracle::read(&dir.join("out")).unwrap()).len(), warning)
+    };
+    let warned = |what: &str| (0, Some(format!("repipe: warning: kept 0 of 8 samples: none meets {what}")));
+    for (options, what) in [
+        (&["--comm", "nosuch"][..], "--comm nosuch"),
+        (&["--dso", "nosuch.so"], "--dso nosuch.so"),
+        (&["--symbol", "nosuch"], "--symbol nosuch"),
+        (&["--filter", "comm == \"x\""], "--filter comm == \"x\""),
+        (&["--filter", "event =~ nosuch"], "--filter event =~ nosuch"),
+        (&["--pid", "11", "--cpu=0"], "--pid 11 and --cpu 0"),
+        (&["--comm", "a\x1b[2J"], "--comm a [2J"),
+    ] {
+        assert_eq!(said(options), warned(what), "{options:?}");
+    }
+    let long = format!("comm == {}", "x".repeat(1000));
+    assert_eq!(said(&["--filter", &long]), warned(&format!("--filter comm == {}…", "x".repeat(52))));
+    assert_eq!(said(&["--comm", "ten"]), (4, None));
+    assert_eq!(said(&["--comm", "nosuch", "-q"]), (0, None));
+    let none = Builder::with(Order::Little, &spec()).at(10, 10, 900).exec(10, "ten").file();
+    let path = dir.file("none", &none);
+    let outcome = inject(&["--comm", "nosuch"], &path, &dir.join("out")).expect_ok("no sample");
+    assert!(!outcome.stderr.contains("kept"), "{}", outcome.stderr);
+}
+
+#[test]
+fn faults_do_not_fill_or_steer_the_terminal() {
+    let input = base(Order::Little).file();
+    let long = format!("{}pid = 3", "pid == 1 or ".repeat(10_000));
+    let fault = fails(&["--filter", &long], &input);
+    assert!(fault.len() < 400 && fault.contains("or pid = 3\n"), "{} {fault}", fault.len());
+    for expr in ["pid ==\n\x1b[2J\r3", "\x1b]0;title\x07", "comm =~ '\x1b[2J('", "event == \x1b[2J"] {
+        let fault = fails(&["--filter", expr], &input);
+        assert!(fault.chars().all(|c| c == '\n' || !c.is_control()), "{fault:?}");
+    }
+    let named = Builder::with(Order::Little, &spec()).sample(&Sample::user(1, 1, 1)).finish();
+    let fault = fails(&["--event", "other"], &described(named, &["\x1b[2Jevil"]).to_file());
+    assert!(fault.contains(r"events: \u{1b}[2Jevil"), "{fault:?}");
 }
 
 /// The message of a run that is refused, with nothing left.

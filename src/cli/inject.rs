@@ -9,6 +9,7 @@ use clap::Args;
 use super::filter::FilterArgs;
 use super::info::event_name;
 use super::plugin::{DlFilterArgs, PluginArgs};
+use super::terminal::message;
 use crate::error::{Error, Result};
 use crate::rewrite::{self, Options, SummaryFormat};
 use crate::stage::build_ids::Style;
@@ -161,12 +162,12 @@ pub fn run(args: &InjectArgs) -> Result<()> {
         SummaryFormat::Json => eprintln!("{}", summary.to_json()),
         SummaryFormat::Text => {
             for warning in &summary.warnings {
-                eprintln!("repipe: warning: {warning}");
+                eprintln!("repipe: warning: {}", message(warning));
             }
             for note in &summary.notes {
-                eprintln!("repipe: {note}");
+                eprintln!("repipe: {}", message(note));
             }
-            eprint!("{}", summary.text(args.verbose > 0));
+            eprint!("{}", message(&summary.text(args.verbose > 0).to_string()));
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ mod pages;
 mod plugin;
 mod script;
 mod signals;
+mod terminal;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -70,7 +71,7 @@ pub fn main() -> ExitCode {
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("repipe: {e}");
+            eprintln!("repipe: {}", terminal::message(&e.to_string()));
             ExitCode::from(if e.kind() == ErrorKind::Usage { 2 } else { 1 })
         }
     }

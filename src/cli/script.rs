@@ -6,6 +6,7 @@ use clap::{ArgAction, Args};
 
 use super::info::event_name;
 use super::plugin::DlFilterArgs;
+use super::terminal::message;
 use crate::error::{Error, Result};
 use crate::script::{self, Filter, Format, Options, Selection, Times};
 use crate::session::build_id::BuildIdCache;
@@ -221,7 +222,7 @@ pub fn run(args: &ScriptArgs) -> Result<()> {
     let summary = script::run(&args.options()?)?;
     if !args.quiet {
         for warning in summary.warnings {
-            eprintln!("repipe: warning: {warning}");
+            eprintln!("repipe: warning: {}", message(&warning));
         }
         if let Some(memory) = summary.memory {
             eprintln!("repipe: {memory}");

@@ -11,6 +11,7 @@ use super::head::{Head, merged_table};
 use super::needs::needed_threads;
 use super::summary::Summary;
 use crate::abi::feature::Feature;
+use crate::abi::record::RecordType;
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evlist::{Attr, Evlist};
@@ -180,10 +181,22 @@ pub fn run(options: &Options) -> Result<Summary> {
     plugins.finish(&evlist, &mut head, &mut summary)?;
     drop(plugins);
     let table_changed = table_changed || head.edited;
+    tell_kept(filter.as_ref(), &done, &mut summary);
     finish(options, &input, head, out, &done, table_changed, &mut summary)?;
     summary.records_in = done.records_in;
     summary.records_out = done.records_out;
     Ok(summary)
+}
+
+/// Warns if there were samples and none is left.
+fn tell_kept(filter: Option<&Filter>, done: &Finished, summary: &mut Summary) {
+    let (read, written) = (done.records_in.get(RecordType::SAMPLE), done.records_out.get(RecordType::SAMPLE));
+    if read == 0 || written > 0 {
+        return;
+    }
+    let by_filter = filter.and_then(Filter::kept_nothing);
+    let otherwise = || format!("kept 0 of {read} samples: plugins left none");
+    summary.warnings.push(by_filter.unwrap_or_else(otherwise));
 }
 
 /// Where symbols are looked for. As with perf, another root has a cache of its own.

@@ -6,6 +6,7 @@ use super::attr as names;
 use super::features::byte_order;
 use super::report::{Event, FeatureReport, Report};
 use crate::abi::record::RecordType;
+use crate::cli::terminal::printable;
 
 /// Width of the column of feature names.
 const NAME_WIDTH: usize = 20;
@@ -143,30 +144,9 @@ pub(super) fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// A string of the recording without what could steer a terminal.
-pub(super) fn printable(text: &str) -> String {
-    let safe = |c: char| !c.is_control();
-    if text.chars().all(safe) {
-        return text.to_owned();
-    }
-    text.chars()
-        .flat_map(|c| {
-            let escaped = (!safe(c)).then(|| c.escape_default());
-            let plain = safe(c).then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_cannot_steer_a_terminal() {
-        assert_eq!(printable("/bin/true"), "/bin/true");
-        assert_eq!(printable("a\x1b[2Jb\n"), r"a\u{1b}[2Jb\n");
-    }
 
     #[test]
     fn times_keep_their_nanoseconds() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 
 use super::template;
+use crate::cli::terminal::message;
 use crate::error::Result;
 use crate::plugin::native::{Info, Plugin, discover};
 
@@ -63,7 +64,7 @@ fn list(force: bool) {
             }
             // What is no plugin at all, such as other libraries beside the program, is passed over.
             Err(e) if e.to_string().contains("so it is no plugin") => {}
-            Err(e) => eprintln!("repipe: {e}"),
+            Err(e) => eprintln!("repipe: {}", message(&e.to_string())),
         }
     }
     if !any {

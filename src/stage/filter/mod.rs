@@ -25,6 +25,8 @@ pub mod short;
 mod tests;
 mod values;
 
+use std::fmt;
+
 use rustc_hash::FxHashSet;
 
 use self::expr::{Expr, Field};
@@ -51,6 +53,8 @@ pub const REFERENCE: &str = include_str!("../../../docs/filter.md");
 
 /// Bit of an attr's flags: user parts of callchains come later, in records of their own.
 const DEFER_CALLCHAIN: u32 = 38;
+/// Characters of an expression that a warning repeats.
+const CLAUSE_SHOWN: usize = 60;
 /// Cookies of deferred callchains that are kept in mind at a time.
 const COOKIES_MAX: usize = 1 << 16;
 
@@ -84,6 +88,15 @@ impl Clause {
     }
 }
 
+impl fmt::Display for Clause {
+    /// As it was written, shortened if it is long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String = self.source.chars().take(CLAUSE_SHOWN).map(fault::shown).collect();
+        let rest = if shown.len() < self.source.len() { "…" } else { "" };
+        write!(f, "{} {shown}{rest}", self.option)
+    }
+}
+
 /// The stage.
 pub struct Filter {
     clauses: Vec<Clause>,
@@ -99,6 +112,9 @@ pub struct Filter {
     kept_cookies: FxHashSet<u64>,
     dropped_cookies: FxHashSet<u64>,
     times: Option<SampleTime>,
+    /// Samples that were looked at, and those of them that stayed.
+    asked: u64,
+    stayed: u64,
 }
 
 impl Filter {
@@ -119,7 +135,18 @@ impl Filter {
             kept_cookies: FxHashSet::default(),
             dropped_cookies: FxHashSet::default(),
             times: None,
+            asked: 0,
+            stayed: 0,
         }
+    }
+
+    /// What to warn of if no sample stayed, though there were some: most often a name that nothing bears.
+    pub fn kept_nothing(&self) -> Option<String> {
+        if self.asked == 0 || self.stayed > 0 {
+            return None;
+        }
+        let wanted: Vec<String> = self.clauses.iter().map(Clause::to_string).collect();
+        Some(format!("kept 0 of {} samples: none meets {}", self.asked, wanted.join(" and ")))
     }
 
     /// Times of the first and last sample that stayed.
@@ -175,12 +202,14 @@ impl Filter {
         let Some(layout) = cx.evlist.layout_of_sample(record.bytes) else { return Ok(Verdict::Keep) };
         let sample = Sample { record, layout };
         let keeps = self.keeps(&sample, cx)?;
+        self.asked += 1;
         if self.defers {
             self.note_cookie(&sample, keeps)?;
         }
         if !keeps {
             return Ok(Verdict::Drop);
         }
+        self.stayed += 1;
         if let Some(time) = sample.word(Word::Time) {
             let times = self.times.get_or_insert(SampleTime { first: time, last: time });
             times.first = times.first.min(time);

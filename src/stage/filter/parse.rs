@@ -261,10 +261,15 @@ fn compile_pattern(text: &Text) -> Result<Regex, Fault> {
     })
 }
 
+/// Bytes of a name that is repeated in a message; fields have fewer.
+const NAME_SHOWN: usize = 40;
+
 fn no_field(token: Token, name: &str, span: Span) -> Fault {
     let fields = || FIELDS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     match token {
         Token::Word => {
+            // A long one is marked in the expression all the same.
+            let name = if name.len() > NAME_SHOWN { "of this name" } else { name };
             Fault::new(span, format!("there is no field {name}")).hint(format!("fields: {}", fields()))
         }
         Token::End => Fault::new(span, "a comparison is missing here"),

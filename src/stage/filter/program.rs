@@ -361,14 +361,27 @@ fn events(test: &Test, recorded: &Recorded) -> Result<Vec<bool>, Fault> {
                     }
                 }
                 if !any {
-                    let known = names.join(", ");
                     return Err(Fault::new(span.clone(), "the recording has no event of this name")
-                        .hint(format!("events: {known}")));
+                        .hint(format!("events: {}", listed(names))));
                 }
             }
             Ok(meant)
         }
         _ => Ok(Vec::new()),
+    }
+}
+
+/// Names of events for a message: each once, and not hundreds of them.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 20;
+    let mut distinct: Vec<&str> = names.iter().map(String::as_str).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let more = distinct.len().saturating_sub(MOST);
+    distinct.truncate(MOST);
+    match more {
+        0 => distinct.join(", "),
+        more => format!("{} and {more} more; repipe info lists them", distinct.join(", ")),
     }
 }
 
