@@ -12,15 +12,20 @@ use super::support::wire::Order;
 
 /// `repipe script`, with the fixtures' programs, under `ulimit -v` if a limit in KiB is given.
 fn script(input: &Path, options: &[&str], address_space: Option<u64>) -> Outcome {
-    let mut c = match address_space {
-        Some(kib) => {
-            let mut c = Command::new("sh");
-            c.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]).arg(env!("CARGO_BIN_EXE_repipe"));
-            c
-        }
-        None => repipe(),
-    };
+    let mut c = address_space.map_or_else(repipe, limited);
     run(c.arg("script").args(options).arg("-i").arg(input))
+}
+
+/// Whether the program starts at all under a limit in KiB.
+fn starts(address_space: u64) -> bool {
+    limited(address_space).arg("--version").output().unwrap().status.success()
+}
+
+fn limited(address_space: u64) -> Command {
+    let mut c = Command::new("sh");
+    c.args(["-c", &format!("ulimit -v {address_space}; exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_repipe"));
+    c
 }
 
 fn fixture(name: &str) -> std::path::PathBuf {
@@ -77,8 +82,8 @@ fn under_a_hard_limit_it_is_the_same_output_or_an_error() {
     for (input, options, symbol) in runs {
         let all = script(input, options, None).expect_ok("without a limit");
         assert!(String::from_utf8_lossy(&all.stdout).contains(symbol), "symbols of {options:?}");
-        let (mut kib, mut worked, mut failed) = (12 << 10, 0, 0);
-        while worked < 5 && kib < 4 << 20 {
+        let (mut worked, mut failed) = (0, 0);
+        let mut under = |kib: u64| {
             let outcome = script(input, options, Some(kib));
             let what = format!("{options:?} under {kib} KiB: {:?} {}", outcome.code, outcome.stderr);
             match outcome.code {
@@ -92,12 +97,19 @@ fn under_a_hard_limit_it_is_the_same_output_or_an_error() {
                     assert!(all.stdout.starts_with(&outcome.stdout), "{what}");
                     failed += 1;
                 }
-                // The program or its libraries could not be mapped at all: the kernel ends it, or the linker does.
-                None if outcome.stderr.is_empty() => assert!(failed == 0, "{what}"),
-                Some(127) => assert!(failed == 0, "{what}"),
+                // The program, its libraries or its stack could not be mapped: the kernel ends it, or the linker.
+                None | Some(127 | 134) if !starts(kib) => {}
                 _ => panic!("{what}"),
             }
-            kib += kib / 24;
+            worked
+        };
+        let steps = std::iter::successors(Some(12 << 10), |kib| Some(kib + kib / 24));
+        let limits: Vec<u64> =
+            steps.take_while(|kib| *kib < 4 << 20).take_while(|kib| under(*kib) < 5).collect();
+        // A thread starts with some KiB at a time: what fails between is not met by larger steps.
+        let least = limits.iter().rev().nth(3).expect("limits under which it works");
+        for step in 1..=24 {
+            under(least - step * 4);
         }
         assert!(worked > 0 && failed > 0, "{options:?}: {worked} {failed}");
     }

@@ -7,6 +7,7 @@ use signal_hook::iterator::Signals;
 /// Installs the handlers. Where that fails the process ends on a signal as if they weren't there.
 pub fn install() {
     crate::data::allocator::before_end(crate::writer::remove_unfinished);
+    crate::data::allocator::end_threads_in_order();
     crate::data::bus::end_in_order(crate::writer::remove_unfinished);
     // With a handler, a write past the limit fails with EFBIG instead of ending the process.
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

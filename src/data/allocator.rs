@@ -29,6 +29,26 @@ pub fn before_end(what: fn()) {
     let _ = BEFORE_END.set(what);
 }
 
+/// Ends the process in order, as for any other memory, where a thread that starts can't have the stack on which a stack
+/// overflow would be told: the standard library panics then, where nobody can catch it.
+pub fn end_threads_in_order() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>().map(String::as_str);
+        if message.is_some_and(lacks_signal_stack) {
+            end(format_args!("out of memory: a thread has no stack for signals"));
+        }
+        told(panic);
+    }));
+}
+
+/// Whether a panic says that memory for a thread's alternative stack can't be had, in the words of std's
+/// `sys::pal::unix::stack_overflow`.
+fn lacks_signal_stack(message: &str) -> bool {
+    message.starts_with("failed to allocate an alternative stack")
+        || message.starts_with("failed to set up alternative stack guard page")
+}
+
 /// Runs what copes with an allocation that fails, such as `Vec::try_reserve`.
 pub fn may_fail<R>(allocate: impl FnOnce() -> R) -> R {
     let before = MAY_FAIL.replace(true);
@@ -85,6 +105,11 @@ fn failed(size: usize) {
     if MAY_FAIL.try_with(Cell::get).unwrap_or(false) {
         return;
     }
+    end(format_args!("out of memory: {size} bytes could not be had"));
+}
+
+/// Ends the process with a message; returns only where it is being ended already.
+fn end(message: std::fmt::Arguments) {
     if ENDING.swap(true, Ordering::SeqCst) {
         // Another thread is ending the process, which is over before this one need know; unless it is this very one, or
         // waits for what this one holds.
@@ -97,7 +122,7 @@ fn failed(size: usize) {
     // The text is put together on the stack, and standard error has no buffer.
     let mut text = [0u8; 128];
     let mut rest = &mut text[..];
-    let _ = writeln!(rest, "repipe: out of memory: {size} bytes could not be had");
+    let _ = writeln!(rest, "repipe: {message}");
     let left = rest.len();
     let _ = std::io::stderr().write_all(text.get(..text.len().saturating_sub(left)).unwrap_or_default());
     if let Some(before) = BEFORE_END.get() {
@@ -134,6 +159,17 @@ pub fn share_heap() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_lack_of_a_signal_stack_ends_the_process() {
+        assert!(lacks_signal_stack(
+            "failed to allocate an alternative stack: Cannot allocate memory (os error 12)"
+        ));
+        assert!(lacks_signal_stack(
+            "failed to set up alternative stack guard page: Cannot allocate memory (os error 12)"
+        ));
+        assert!(!lacks_signal_stack("index out of bounds"));
+    }
 
     #[test]
     fn what_may_fail_is_told() {
