@@ -52,7 +52,7 @@ fn two_styles_together_are_refused_with_a_reason() {
     for (i, a) in STYLES.iter().enumerate() {
         for b in &STYLES[i + 1..] {
             let outcome = inject(&[a, b], &input, &dir.join("out"));
-            assert!(matches!(outcome.code, Some(1 | 2)), "{a} {b}: {:?}", outcome.code);
+            assert_eq!(outcome.code, Some(2), "{a} {b}");
             assert!(outcome.stderr.lines().any(|l| l.trim().len() > 20), "{a} {b}: {}", outcome.stderr);
         }
     }
@@ -163,4 +163,50 @@ fn man_pages_and_completions_have_what_help_has() {
     }
     let denied = dir.file("file", b"");
     run(repipe().arg("man").arg(denied)).expect_failure("no folder");
+}
+
+#[test]
+fn wrong_use_exits_with_2_and_a_failure_with_1() {
+    let dir = Dir::new();
+    let input = recording(&dir);
+    for options in [
+        &["--nosuch"][..],
+        &["--filter", "pid ="],
+        &["--pid", "x"],
+        &["--cpu", "0"],
+        &["--event", "nosuch"],
+        &["-z99"],
+        &["--dlarg", "x"],
+        &["--known-build-ids", "ab /x"],
+        &["--plugin", ":n=1"],
+        &["--plugin", "nosuch"],
+        &["-b", "--buildid-all"],
+    ] {
+        let outcome = inject(options, &input, &dir.join("out")).expect_usage(&format!("{options:?}"));
+        assert!(!dir.join("out").exists(), "{options:?}: {}", outcome.stderr);
+    }
+    inject(&[], &input, &input).expect_usage("the output is the input");
+    for options in
+        [&["-F", "nosuch"][..], &["--pid", "x"], &["--cpu", "x"], &["--time", "x"], &["--memory-limit", "x"]]
+    {
+        run(repipe().arg("script").args(options).arg("-i").arg(&input)).expect_usage(&format!("{options:?}"));
+    }
+    run(&mut repipe()).expect_usage("no command");
+    run(repipe().arg("info")).expect_usage("no recording");
+    run(repipe().args(["plugin", "info", "nosuch"])).expect_usage("no plugin of that name");
+    for options in [
+        &["--plugin", "./nosuch.so"][..],
+        &["--dlfilter", "./nosuch.so"],
+        &["--known-build-ids", "file://nosuch"],
+    ] {
+        let options = [options, &["-b"]].concat();
+        inject(&options, &input, &dir.join("out")).expect_failure(&format!("{options:?}"));
+    }
+    inject(&[], &dir.join("nosuch"), &dir.join("out")).expect_failure("no such recording");
+    for page in [&["--help"][..], &["inject", "--help"], &["script", "--help"]] {
+        let help = String::from_utf8(run(repipe().args(page)).expect_ok("help").stdout).unwrap();
+        for line in ["0  the output is complete", "1  something failed", "2  wrong use: "] {
+            assert!(help.contains(line), "{page:?} lacks {line}");
+        }
+    }
 }

@@ -307,7 +307,7 @@ fn pruning_refuses_what_it_cannot_foresee() {
     assert!(outcome.stderr.contains("--prune reads the recording twice"), "{}", outcome.stderr);
     let dir = Dir::new();
     let path = dir.file("in", &base(Order::Little).auxtrace_info(1, &[0]).file());
-    let outcome = inject(&["--prune"], &path, &dir.join("out")).expect_failure("AUX data");
+    let outcome = inject(&["--prune"], &path, &dir.join("out")).expect_usage("AUX data");
     assert!(outcome.stderr.contains("does not go with AUX data"), "{}", outcome.stderr);
     assert_eq!(dir.names(), ["in"]);
 }

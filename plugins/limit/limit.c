@@ -46,29 +46,30 @@ static int grow(struct limit *l)
 	return 0;
 }
 
+/* Ends open: with RPP_USAGE where an argument is wrong. */
+static int32_t refuse(const struct rpp_open *open, struct limit *l, int32_t code, const char *why)
+{
+	open->host->fail(open->ctx, why);
+	if (l)
+		free(l->slots);
+	free(l);
+	return code;
+}
+
 static int32_t limit_open(const struct rpp_open *open, void **data)
 {
 	struct limit *l;
 	char *end = NULL;
 
-	if (open->arg_count != 1 || strcmp(open->args[0].key, "n") || !open->args[0].value) {
-		open->host->fail(open->ctx, "say how many samples each thread may have: n=N");
-		return -1;
-	}
+	if (open->arg_count != 1 || strcmp(open->args[0].key, "n") || !open->args[0].value)
+		return refuse(open, NULL, RPP_USAGE, "say how many samples each thread may have, once: n=N");
 	l = calloc(1, sizeof(*l));
-	if (!l || grow(l)) {
-		free(l);
-		open->host->fail(open->ctx, "out of memory");
-		return -1;
-	}
+	if (!l || grow(l))
+		return refuse(open, l, -1, "out of memory");
 	errno = 0;
 	l->most = strtoull(open->args[0].value, &end, 10);
-	if (errno || *end || end == open->args[0].value || *open->args[0].value == '-') {
-		open->host->fail(open->ctx, "n is no number");
-		free(l->slots);
-		free(l);
-		return -1;
-	}
+	if (errno || *end || end == open->args[0].value || *open->args[0].value == '-')
+		return refuse(open, l, RPP_USAGE, "n is no number");
 	*data = l;
 	return 0;
 }

@@ -19,7 +19,7 @@ use stream::End;
 
 use crate::bytes::{ByteOrder, until_nul};
 use crate::data::{self, Input, Mapping};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::evlist::Evlist;
 use crate::header::{Container, FileHeader, Header, PIPE_HEADER_SIZE, detect};
 use crate::reader::{self, DirectorySource, MapSource, PipeFeed, Source, Threaded};
@@ -103,9 +103,9 @@ fn inspect(path: &Path, force: bool) -> Result<(Report, Result<()>)> {
             let first = feed.read_first(PIPE_HEADER_SIZE as usize)?;
             let (order, container, size) = detect(&first).map_err(|e| e.in_file(&name))?;
             if container == Container::File {
-                return Err(Error::usage("a recording in file format cannot be read from a pipe")
+                return Err(Error::new(ErrorKind::Unsupported, "a recording in file format on a pipe")
                     .in_file(&name)
-                    .hint("name the file, or redirect it with <"));
+                    .hint("file format needs seeking: name the file, or redirect it with <"));
             }
             layout.header_size = Some(size);
             let mut collector = Collector::new(&Header::new(order), []);

@@ -19,6 +19,7 @@ use crate::stage::build_ids::Style;
 /// Without an option the recording is copied: every record and every feature section stays as it is; compressed
 /// records are decompressed, and file and pipe format turn into each other as the output asks.
 #[derive(Args, Debug)]
+#[command(after_long_help = super::EXIT_CODES)]
 pub struct InjectArgs {
     /// Inject the build-ids of the DSOs that samples hit
     #[arg(short = 'b', long)]

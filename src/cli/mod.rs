@@ -16,6 +16,12 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{ErrorKind, Result};
 
+/// What the process's exit tells, for the help and the man pages.
+const EXIT_CODES: &str = "Exit codes:
+  0  the output is complete
+  1  something failed; no output is left
+  2  wrong use: an option or its value, an argument of a plugin, or what does not go together";
+
 /// The perf.data rewriter: injects build-ids and resolved maps into recordings, losing nothing.
 #[derive(Parser, Debug)]
 #[command(
@@ -24,7 +30,7 @@ use crate::error::{ErrorKind, Result};
     about,
     max_term_width = 100,
     propagate_version = true,
-    after_help = "See repipe help filter for the language of --filter.",
+    after_help = format!("See repipe help filter for the language of --filter.\n\n{EXIT_CODES}"),
     infer_long_args = true
 )]
 struct Cli {
@@ -47,7 +53,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the command given by the process's arguments. Exit codes: 0 success, 1 failure, 2 wrong usage.
+/// Runs the command given by the process's arguments. Its exit codes are [`EXIT_CODES`].
 pub fn main() -> ExitCode {
     if let Some(topic) = help_topic() {
         // A closed pipe is no failure here either.

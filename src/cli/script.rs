@@ -15,6 +15,7 @@ use crate::unwind::MOST_FRAMES;
 
 /// Show the samples of a recording with their symbols and callchains, as perf script does.
 #[derive(Args, Debug)]
+#[command(after_long_help = super::EXIT_CODES)]
 pub struct ScriptArgs {
     /// The recording to read: a file, a directory, or - for standard input
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]

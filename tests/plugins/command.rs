@@ -46,7 +46,7 @@ fn a_new_plugin_in_rust_builds_and_works_outside_of_the_workspace() {
     // Never from the current directory.
     let mut c = repipe();
     c.current_dir(&folder).args(["plugin", "info", "my-filter"]).env_remove("REPIPE_PLUGIN_PATH");
-    run(c.env("XDG_DATA_HOME", dir.path())).expect_failure("not from here");
+    run(c.env("XDG_DATA_HOME", dir.path())).expect_usage("not from here");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn limit_keeps_the_first_samples_of_each_thread() {
     assert!(!expected.is_empty() && expected.len() < samples(&before).len());
     assert_eq!(after, expected);
     let outcome = inject(&fixture("forks.data"), &out, &["--plugin", &format!("{}:n=x", plugin.display())]);
-    assert!(outcome.expect_failure("no number").stderr.contains("n is no number"));
+    assert!(outcome.expect_usage("no number").stderr.contains("plugin limit: n is no number"));
 }
 
 /// Builds plugins of this repository in a target folder of their own.
@@ -122,6 +122,20 @@ fn shipped_plugins_work_in_a_chain() {
     };
     let count = |r: &Recording| r.kinds().iter().filter(|&&k| k == kind::SAMPLE).count();
     assert_eq!(count(&inject(&["every:n=5"], &[])), count(&before) / 5);
+    for (plugin, says) in [
+        ("every:n=3,n=4", "plugin every: n is given twice, as n=3 and n=4; give it once ("),
+        ("every:n=x", "plugin every: n=x is no number ("),
+        ("every", "plugin every: say how many samples make one: n=N ("),
+        ("redact:salt=a,salt=b", "plugin redact: salt is given twice"),
+        ("redact:solt=a", "plugin redact: there is no argument solt; there are: "),
+        ("rename-dso:from=/a", "plugin rename-dso: give rules as from=PREFIX,to=PREFIX ("),
+    ] {
+        let mut c = repipe();
+        c.args(["inject", "--plugin", plugin, "-i"]).arg(&input).arg("-o").arg(dir.join("refused"));
+        let stderr = run(c.env("REPIPE_PLUGIN_PATH", &folder)).expect_usage(plugin).stderr;
+        assert!(stderr.contains(says), "{plugin}: {stderr}");
+        assert!(!dir.join("refused").exists());
+    }
 
     let text = |r: &Recording| {
         let records: Vec<u8> = r.records.iter().flat_map(|r| r.bytes.clone()).collect();

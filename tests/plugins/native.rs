@@ -85,7 +85,7 @@ fn objects_that_are_no_plugins_are_refused() {
         assert!(!out.exists());
     }
     let outcome = inject(&fixture("plain.data"), &out, &["--plugin", "no-such-plugin"]);
-    assert!(outcome.expect_failure("absent").stderr.contains("there is no plugin no-such-plugin in "));
+    assert!(outcome.expect_usage("absent").stderr.contains("there is no plugin no-such-plugin in "));
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn a_run_that_fails_leaves_nothing_and_a_file_that_is_there_stays() {
         assert_eq!(dir.names(), left, "{what}");
     }
     std::fs::write(&out, "mine").unwrap();
-    let refused = export(&fixture("plain.data"), &out, "", &[]).expect_failure("there already");
+    let refused = export(&fixture("plain.data"), &out, "", &[]).expect_usage("there already");
     assert!(
         refused.stderr.contains("out.db: is there already; replace=yes writes over it"),
         "{}",
@@ -296,7 +296,7 @@ fn a_run_that_fails_leaves_nothing_and_a_file_that_is_there_stays() {
         (",calls=maybe", "calls=maybe is neither yes nor no"),
         (",x=y", "there is no argument x"),
     ] {
-        let outcome = export(&fixture("plain.data"), &dir.join("other.db"), args, &[]).expect_failure(args);
+        let outcome = export(&fixture("plain.data"), &dir.join("other.db"), args, &[]).expect_usage(args);
         assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
     }
     let outcome = export(&fixture("plain.data"), &dir.join("none/x.db"), "", &[]).expect_failure("no folder");

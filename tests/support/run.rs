@@ -32,7 +32,18 @@ impl Outcome {
     /// An orderly failure: exit 1 and a message.
     #[track_caller]
     pub fn expect_failure(self, what: &str) -> Self {
-        assert_eq!(self.code, Some(1), "{what}: {}", self.stderr);
+        self.expect_exit(1, what)
+    }
+
+    /// Wrong use: exit 2 and a message.
+    #[track_caller]
+    pub fn expect_usage(self, what: &str) -> Self {
+        self.expect_exit(2, what)
+    }
+
+    #[track_caller]
+    fn expect_exit(self, code: i32, what: &str) -> Self {
+        assert_eq!(self.code, Some(code), "{what}: {}", self.stderr);
         assert!(!self.stderr.trim().is_empty(), "{what}: fails without a word");
         assert!(!self.stderr.contains("panicked at"), "{what}: {}", self.stderr);
         self

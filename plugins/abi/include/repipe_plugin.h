@@ -159,6 +159,9 @@ struct rpp_arg {
 	const char *key, *value;
 };
 
+/* What open returns if the arguments are wrong: then repipe exits as it does where its own are, with 2. */
+#define RPP_USAGE (-2)
+
 /* What open is told. */
 struct rpp_open {
 	uint32_t size;
@@ -207,7 +210,8 @@ struct rpp_plugin {
 	const char *license;
 	uint64_t record_types[4]; /* bit N: PERF_RECORD_ type N is wanted, those from 256 on with bit 255; all 0: all */
 	const char *events;       /* names separated by commas of the events whose samples are wanted; NULL: all */
-	/* *data is given to the other hooks. */
+	/* *data is given to the other hooks. 0; RPP_USAGE if an argument is wrong, of which fail tells; another negative number
+	 * if it fails otherwise. */
 	int32_t (*open)(const struct rpp_open *open, void **data);
 	int32_t (*records)(void *data, const struct rpp_host *host, void *ctx, const struct rpp_batch *batch);
 	/* After the last record; may be NULL. */

@@ -192,6 +192,9 @@ pub struct Arg {
     pub value: *const c_char,
 }
 
+/// What `open` returns if its arguments are wrong; any other negative number says that it failed otherwise.
+pub const USAGE: i32 = -2;
+
 /// What `open` is told.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use repipe_plugin::edit::Sample;
-use repipe_plugin::{Args, Host, Info, Plugin, Record, Verdict, export};
+use repipe_plugin::{Args, Host, Info, OpenError, Plugin, Record, Verdict, export};
 
 struct Every {
     n: u64,
@@ -24,7 +24,7 @@ impl Plugin for Every {
         ..Info::new(c"every", c"0.1.0")
     };
 
-    fn open(args: &Args, _: &mut Host<'_>) -> Result<Self, String> {
+    fn open(args: &Args, _: &mut Host<'_>) -> Result<Self, OpenError> {
         args.only(&["n"])?;
         let n = args.number("n")?.filter(|&n| n > 0).ok_or("say how many samples make one: n=N")?;
         Ok(Every { n, since: HashMap::new(), fixed: false })

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use repipe_plugin::OpenError;
 use rusqlite::{Connection, Params};
 use tempfile::{NamedTempFile, TempPath};
 
@@ -24,14 +25,15 @@ pub struct Database {
 
 impl Database {
     /// Begins one that is to be called `out`.
-    pub fn create(out: &Path, replace: bool) -> Result<Database, String> {
-        let bad = |why: &str| format!("{}: {why}", out.display());
+    pub fn create(out: &Path, replace: bool) -> Result<Database, OpenError> {
+        let wrong = |why: &str| OpenError::Usage(format!("{}: {why}", out.display()));
+        let bad = |why: &str| OpenError::Failed(format!("{}: {why}", out.display()));
         match std::fs::symlink_metadata(out) {
-            Ok(meta) if meta.is_dir() => return Err(bad("is a directory")),
-            Ok(_) if !replace => return Err(bad("is there already; replace=yes writes over it")),
+            Ok(meta) if meta.is_dir() => return Err(wrong("is a directory")),
+            Ok(_) if !replace => return Err(wrong("is there already; replace=yes writes over it")),
             _ => {}
         }
-        let name = out.file_name().ok_or_else(|| bad("is no name of a file"))?;
+        let name = out.file_name().ok_or_else(|| wrong("is no name of a file"))?;
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);

@@ -8,7 +8,9 @@ mod places;
 mod schema;
 mod threads;
 
-use repipe_plugin::{Args, COMM, FORK, Host, Info, Plugin, Record, SAMPLE, Verdict, edit, export, field};
+use repipe_plugin::{
+    Args, COMM, FORK, Host, Info, OpenError, Plugin, Record, SAMPLE, Verdict, edit, export, field,
+};
 use rusqlite::params;
 
 use database::{Database, Row};
@@ -167,10 +169,10 @@ impl Plugin for Export {
         ..Info::new(c"export-sqlite", c"0.1.0")
     };
 
-    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, String> {
+    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, OpenError> {
         let options = Options::parse(args)?;
         let db = Database::create(&options.out, options.replace)?;
-        schema::create(&db, &options)?;
+        schema::create(&db, &options).map_err(OpenError::Failed)?;
         Ok(Export {
             db,
             options,

@@ -47,11 +47,6 @@ impl Options {
     /// From what was written on the command line; an error says what is wrong with it.
     pub fn parse(args: &Args) -> Result<Options, String> {
         args.only(&["out", "replace", "columns", "callchains", "calls"])?;
-        let yes = |key: &str| match args.iter().filter(|(k, _)| *k == key).last() {
-            None | Some((_, Some("no"))) => Ok(false),
-            Some((_, None | Some("yes"))) => Ok(true),
-            Some((_, Some(other))) => Err(format!("{key}={other} is neither yes nor no")),
-        };
         let columns = match args.text("columns")? {
             None | Some("all") => Columns::All,
             Some("branches") => Columns::Branches,
@@ -60,10 +55,10 @@ impl Options {
         let out = args.text("out")?.filter(|out| !out.is_empty());
         Ok(Options {
             out: out.ok_or("say where the database goes: out=FILE")?.into(),
-            replace: yes("replace")?,
+            replace: args.yes("replace")?,
             columns,
-            callchains: yes("callchains")?,
-            calls: yes("calls")?,
+            callchains: args.yes("callchains")?,
+            calls: args.yes("calls")?,
         })
     }
 

@@ -5,7 +5,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use repipe_plugin::edit::{name, with_name, with_text};
-use repipe_plugin::{Args, COMM, HEADER_BUILD_ID, Host, Info, Order, Plugin, Record, Verdict, export};
+use repipe_plugin::{
+    Args, COMM, HEADER_BUILD_ID, Host, Info, OpenError, Order, Plugin, Record, Verdict, export,
+};
 
 /// `HEADER_BUILD_ID`, `HEADER_HOSTNAME` and `HEADER_CMDLINE`.
 const BUILD_ID: u32 = 2;
@@ -132,15 +134,15 @@ impl Plugin for Redact {
         ..Info::new(c"redact", c"0.1.0")
     };
 
-    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, String> {
-        args.only(&["salt", "comm"])?;
+    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, OpenError> {
+        args.only_with(&["salt"], &["comm"])?;
         let salt = match args.text("salt")? {
             Some(text) => Redact { salt: 0, comms: Vec::new() }.mixed(text),
             None => RandomState::new().build_hasher().finish(),
         };
         let comms = args.all("comm")?.into_iter().map(str::to_owned).collect();
         let plugin = Redact { salt, comms };
-        plugin.sections(host)?;
+        plugin.sections(host).map_err(OpenError::Failed)?;
         Ok(plugin)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use repipe_plugin::edit::{name, with_name, with_text};
-use repipe_plugin::{Args, Host, Info, Plugin, Record, Verdict, export};
+use repipe_plugin::{Args, Host, Info, OpenError, Plugin, Record, Verdict, export};
 
 /// `HEADER_BUILD_ID`.
 const BUILD_ID: u32 = 2;
@@ -68,15 +68,15 @@ impl Plugin for RenameDso {
         ..Info::new(c"rename-dso", c"0.1.0")
     };
 
-    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, String> {
-        args.only(&["from", "to"])?;
+    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, OpenError> {
+        args.only_with(&[], &["from", "to"])?;
         let (from, to) = (args.all("from")?, args.all("to")?);
         if from.is_empty() || from.len() != to.len() || from.contains(&"") {
             return Err("give rules as from=PREFIX,to=PREFIX".into());
         }
         let rules = from.iter().zip(&to).map(|(from, to)| (from.as_bytes().to_vec(), to.as_bytes().to_vec()));
         let mut plugin = RenameDso { rules: rules.collect(), made: HashSet::new() };
-        plugin.table(host)?;
+        plugin.table(host).map_err(OpenError::Failed)?;
         Ok(plugin)
     }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use repipe_plugin_abi as abi;
 
-use super::args::Args;
+use super::args::{Args, OpenError};
 use super::host::{Host, own};
 use super::record::{Order, Record};
 use super::{Info, Plugin, Verdict};
@@ -116,11 +116,16 @@ unsafe extern "C" fn open<P: Plugin>(told: *const abi::Open, data: *mut *mut c_v
         (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
     };
     let args = Args(args.iter().map(|arg| (text(arg.key).unwrap_or_default(), text(arg.value))).collect());
-    guard(host, false, |host| {
-        let plugin = P::open(&args, host)?;
+    let mut is_usage = false;
+    let code = guard(host, false, |host| {
+        let plugin = P::open(&args, host).map_err(|e| {
+            is_usage = matches!(e, OpenError::Usage(_));
+            e.to_string()
+        })?;
         *data = Box::into_raw(Box::new(State { plugin, order })).cast();
         Ok(())
-    })
+    });
+    if is_usage { abi::USAGE } else { code }
 }
 
 unsafe extern "C" fn records<P: Plugin>(

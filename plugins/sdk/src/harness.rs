@@ -520,7 +520,7 @@ static HOST: abi::Host = abi::Host {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::super::edit;
-    use super::super::{Args, Host, Info, Record, Verdict};
+    use super::super::{Args, Host, Info, OpenError, Record, Verdict};
     use super::*;
 
     /// Cuts callchains, renames, and panics when told to.
@@ -529,7 +529,7 @@ mod tests {
     impl Plugin for Cut {
         const INFO: Info = Info { symbols: true, ..Info::new(c"cut", c"1") };
 
-        fn open(args: &Args, _: &mut Host<'_>) -> Result<Self, String> {
+        fn open(args: &Args, _: &mut Host<'_>) -> Result<Self, OpenError> {
             Ok(Cut(args.number("n")?.ok_or("n=N")?))
         }
 
@@ -573,7 +573,7 @@ mod tests {
     impl Plugin for Late {
         const INFO: Info = Info { unwind: true, ..Info::new(c"late", c"1") };
 
-        fn open(_: &Args, host: &mut Host<'_>) -> Result<Self, String> {
+        fn open(_: &Args, host: &mut Host<'_>) -> Result<Self, OpenError> {
             host.progress(1, 2);
             Ok(Late)
         }

@@ -1,7 +1,7 @@
 //! Plugins for repipe in safe Rust.
 //!
 //! ```
-//! use repipe_plugin::{Args, Host, Info, Plugin, Record, Verdict};
+//! use repipe_plugin::{Args, Host, Info, OpenError, Plugin, Record, Verdict};
 //!
 //! /// Leaves out the samples of one CPU.
 //! struct NoCpu(i32);
@@ -14,7 +14,7 @@
 //!         ..Info::new(c"no-cpu", c"0.1.0")
 //!     };
 //!
-//!     fn open(args: &Args, _host: &mut Host<'_>) -> Result<Self, String> {
+//!     fn open(args: &Args, _host: &mut Host<'_>) -> Result<Self, OpenError> {
 //!         args.only(&["cpu"])?;
 //!         Ok(NoCpu(args.number("cpu")?.ok_or("say which: cpu=N")?))
 //!     }
@@ -44,7 +44,7 @@ mod record;
 
 use std::ffi::CStr;
 
-pub use args::Args;
+pub use args::{Args, OpenError};
 pub use entry::{Descriptor, descriptor};
 pub use host::{BuildId, Field, Host, Location, Place, Symbol};
 pub use record::{Order, Record};
@@ -135,8 +135,8 @@ pub trait Plugin: Sized {
     /// What it says of itself.
     const INFO: Info;
 
-    /// Called once, before the first record.
-    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, String>;
+    /// Called once, before the first record. A text as an error says that the arguments are wrong.
+    fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, OpenError>;
 
     /// Called with each record that it wants.
     fn record(&mut self, record: &Record<'_>, host: &mut Host<'_>) -> Result<Verdict, String>;

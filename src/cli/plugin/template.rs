@@ -35,7 +35,7 @@ repipe-plugin = { path = "vendor/repipe-plugin" }
 
 const LIBRARY: &str = r##"//! A plugin for repipe.
 
-use repipe_plugin::{Args, Host, Info, Plugin, Record, Verdict, export};
+use repipe_plugin::{Args, Host, Info, OpenError, Plugin, Record, Verdict, export};
 
 /// Leaves out the samples of one CPU.
 struct TYPE {
@@ -50,7 +50,7 @@ impl Plugin for TYPE {
         ..Info::new(c"NAME", c"0.1.0")
     };
 
-    fn open(args: &Args, _host: &mut Host<'_>) -> Result<Self, String> {
+    fn open(args: &Args, _host: &mut Host<'_>) -> Result<Self, OpenError> {
         args.only(&["cpu"])?;
         Ok(TYPE { cpu: args.number("cpu")?.ok_or("say which CPU: cpu=N")? })
     }

@@ -40,7 +40,7 @@ pub fn find(what: &OsStr) -> Result<PathBuf> {
     let candidates = folders.iter().flat_map(|folder| file_names(&name).map(|file| folder.join(file)));
     candidates.into_iter().find(|file| file.is_file()).ok_or_else(|| {
         let list: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        Error::new(ErrorKind::Plugin, format!("there is no plugin {name} in {}", list.join(", ")))
+        Error::usage(format!("there is no plugin {name} in {}", list.join(", ")))
             .hint("write a path with a slash, or set REPIPE_PLUGIN_PATH")
     })
 }

@@ -197,6 +197,9 @@ impl Plugin {
         let code = unsafe { open(&raw const told, &raw mut self.data) };
         self.leave();
         self.open = code >= 0;
+        if code == abi::USAGE {
+            return Err(self.wrong_arguments());
+        }
         self.result("open", code)
     }
 
@@ -208,6 +211,14 @@ impl Plugin {
         let code = unsafe { features(self.data, &raw const HOST, self.ctx.as_ptr().cast()) };
         self.leave();
         self.result("features", code)
+    }
+
+    #[cold]
+    fn wrong_arguments(&mut self) -> Error {
+        let why = self.ctx().failure.take().unwrap_or_else(|| "its arguments are wrong".to_owned());
+        let name = &self.info.name;
+        Error::usage(format!("plugin {name}: {why}"))
+            .hint("repipe plugin info tells which arguments it takes")
     }
 
     fn enter(&mut self, phase: Phase, evlist: &Evlist) {

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::abi::misc::CpuMode;
 use crate::abi::record::RecordType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::Record;
 use crate::event::task::Fork;
 use crate::header::Header;
@@ -78,8 +78,7 @@ impl Stage for Needs {
                 }
             }
             RecordType::AUXTRACE_INFO | RecordType::AUXTRACE => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
+                return Err(Error::usage(
                     "--prune does not go with AUX data: samples are only made of it when it is decoded, and which maps \
                      they need is not known before",
                 ));
