@@ -67,9 +67,42 @@ fn of_this_program(dir: &Dir) -> std::path::PathBuf {
     dir.file("this.data", &builder.file())
 }
 
-/// From where nothing works to where all does: the same output, or an end in order with a message.
+/// From where nothing works to where all does: the same output, or an end in order with a message. `run` is given a
+/// limit in KiB, and checks what the outcome left.
+fn at_every_limit(what: &str, all: &Outcome, run: impl Fn(u64) -> Outcome) {
+    let (mut worked, mut failed) = (0, 0);
+    let mut under = |kib: u64| {
+        let outcome = run(kib);
+        let what = format!("{what} under {kib} KiB: {:?} {}", outcome.code, outcome.stderr);
+        match outcome.code {
+            Some(0) => {
+                assert!(outcome.stdout == all.stdout, "{what}");
+                worked += 1;
+            }
+            Some(1) => {
+                assert!(outcome.stderr.starts_with("repipe: "), "{what}");
+                assert!(!outcome.stderr.contains("panicked"), "{what}");
+                assert!(all.stdout.starts_with(&outcome.stdout), "{what}");
+                failed += 1;
+            }
+            // The program, its libraries or its stack could not be mapped: the kernel ends it, or the linker.
+            None | Some(127 | 134) if !starts(kib) => {}
+            _ => panic!("{what}"),
+        }
+        worked
+    };
+    let steps = std::iter::successors(Some(12 << 10), |kib| Some(kib + kib / 24));
+    let limits: Vec<u64> = steps.take_while(|kib| *kib < 4 << 20).take_while(|kib| under(*kib) < 5).collect();
+    // A thread starts with some KiB at a time: what fails between is not met by larger steps.
+    let least = limits.iter().rev().nth(3).expect("limits under which it works");
+    for step in 1..=24 {
+        under(least - step * 4);
+    }
+    assert!(worked > 0 && failed > 0, "{what}: {worked} {failed}");
+}
+
 #[test]
-fn under_a_hard_limit_it_is_the_same_output_or_an_error() {
+fn under_a_hard_limit_script_prints_the_same_or_fails_in_order() {
     let dir = Dir::new();
     let this = of_this_program(&dir);
     let symfs = fixture("symfs");
@@ -82,35 +115,37 @@ fn under_a_hard_limit_it_is_the_same_output_or_an_error() {
     for (input, options, symbol) in runs {
         let all = script(input, options, None).expect_ok("without a limit");
         assert!(String::from_utf8_lossy(&all.stdout).contains(symbol), "symbols of {options:?}");
-        let (mut worked, mut failed) = (0, 0);
-        let mut under = |kib: u64| {
-            let outcome = script(input, options, Some(kib));
-            let what = format!("{options:?} under {kib} KiB: {:?} {}", outcome.code, outcome.stderr);
-            match outcome.code {
-                Some(0) => {
-                    assert!(outcome.stdout == all.stdout, "{what}");
-                    worked += 1;
-                }
-                Some(1) => {
-                    assert!(outcome.stderr.starts_with("repipe: "), "{what}");
-                    assert!(!outcome.stderr.contains("panicked"), "{what}");
-                    assert!(all.stdout.starts_with(&outcome.stdout), "{what}");
-                    failed += 1;
-                }
-                // The program, its libraries or its stack could not be mapped: the kernel ends it, or the linker.
-                None | Some(127 | 134) if !starts(kib) => {}
-                _ => panic!("{what}"),
-            }
-            worked
+        at_every_limit(&format!("script {options:?}"), &all, |kib| script(input, options, Some(kib)));
+    }
+}
+
+#[test]
+fn under_a_hard_limit_inject_writes_the_same_or_nothing() {
+    let symfs = fixture("symfs");
+    let dir = Dir::new();
+    let output = dir.path().join("out.data");
+    for options in [&["-b"][..], &["-B", "-z"], &["--filter", "symbol == outer"]] {
+        let inject = |address_space: Option<u64>| {
+            let _ = std::fs::remove_file(&output);
+            let mut c = address_space.map_or_else(repipe, limited);
+            c.arg("inject").args(options).arg("--symfs").arg(&symfs);
+            run(c.arg("-i").arg(fixture("g.data")).arg("-o").arg(&output))
         };
-        let steps = std::iter::successors(Some(12 << 10), |kib| Some(kib + kib / 24));
-        let limits: Vec<u64> =
-            steps.take_while(|kib| *kib < 4 << 20).take_while(|kib| under(*kib) < 5).collect();
-        // A thread starts with some KiB at a time: what fails between is not met by larger steps.
-        let least = limits.iter().rev().nth(3).expect("limits under which it works");
-        for step in 1..=24 {
-            under(least - step * 4);
-        }
-        assert!(worked > 0 && failed > 0, "{options:?}: {worked} {failed}");
+        let all = inject(None).expect_ok("without a limit");
+        let written = std::fs::read(&output).unwrap();
+        at_every_limit(&format!("inject {options:?}"), &all, |kib| {
+            let outcome = inject(Some(kib));
+            let left: Vec<_> =
+                std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+            if outcome.code == Some(0) {
+                assert!(
+                    left == ["out.data"] && std::fs::read(&output).unwrap() == written,
+                    "{kib} KiB: {left:?}"
+                );
+            } else {
+                assert!(left.is_empty(), "{kib} KiB: {left:?}");
+            }
+            outcome
+        });
     }
 }

@@ -5,6 +5,7 @@ pub mod allocator;
 pub mod bus;
 mod generation;
 mod map;
+pub mod parallel;
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

@@ -70,7 +70,7 @@ enum Out {
 
 impl Out {
     fn new(target: Target, order: ByteOrder, level: Option<i32>) -> Result<Out> {
-        let output = Output::new(target);
+        let output = Output::new(target)?;
         Ok(match level {
             None => Out::Plain(output),
             Some(level) => Out::Zstd(Box::new(Compressor::new(output, order, level)?)),

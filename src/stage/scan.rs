@@ -52,6 +52,7 @@ pub struct Stretch {
 }
 
 /// Finds the records of a block.
+#[derive(Clone)]
 pub struct Scanner {
     block: Arc<Block>,
     at: usize,
@@ -126,13 +127,14 @@ pub enum Stretches {
 
 impl Stretches {
     /// For a scanner; on a thread if the events are known for good and the block is worth it.
-    pub fn new(mut scanner: Scanner, evlist: &Evlist, events_are_known: bool) -> Self {
+    pub fn new(scanner: Scanner, evlist: &Evlist, events_are_known: bool) -> Self {
         if !events_are_known || scanner.block.map().is_none() || scanner.block.len() < WORTH_A_THREAD {
             return Stretches::Here(scanner);
         }
         let (send, receive) = bounded(AHEAD);
         let evlist = evlist.clone();
-        std::thread::spawn(move || {
+        let (here, mut scanner) = (scanner.clone(), scanner);
+        let spawned = std::thread::Builder::new().name("scan".into()).spawn(move || {
             loop {
                 let stretch = scanner.stretch(&evlist);
                 let last = !matches!(stretch.stop, Stop::More | Stop::User(_));
@@ -141,7 +143,10 @@ impl Stretches {
                 }
             }
         });
-        Stretches::Ahead(receive)
+        match spawned {
+            Ok(_) => Stretches::Ahead(receive),
+            Err(_) => Stretches::Here(here),
+        }
     }
 
     /// The next stretch. After one that ends in anything but [`Stop::More`] or [`Stop::User`] there is none to ask for.

@@ -6,6 +6,7 @@ use super::LoadError;
 use super::dso::DsoSymbols;
 use super::load;
 use super::source::{LoadOptions, SymbolSource};
+use crate::data::parallel::on_threads;
 
 /// The symbols of one DSO as it holds them.
 ///
@@ -154,14 +155,10 @@ impl SymbolStore {
     /// Loads the symbols of some DSOs on as many threads.
     pub fn load_all(&self, ids: &[DsoId], threads: usize) {
         let next = std::sync::atomic::AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..threads.clamp(1, ids.len().max(1)) {
-                scope.spawn(|| {
-                    while let Some(&id) = ids.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                        // Whoever looks the symbols up gets the error.
-                        let _ = self.get(id);
-                    }
-                });
+        on_threads(threads.min(ids.len()), || {
+            while let Some(&id) = ids.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                // Whoever looks the symbols up gets the error.
+                let _ = self.get(id);
             }
         });
     }

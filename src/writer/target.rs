@@ -3,14 +3,15 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FileType;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::data::Identity;
+use crate::data::allocator::may_fail;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Names of unfinished outputs, for a signal handler's thread to remove.
@@ -25,8 +26,20 @@ pub fn remove_unfinished() {
     }
 }
 
+/// Creates a file that was not there, and notes its name. All memory is had before: if there is none the process ends,
+/// and a file whose name is not noted yet would be left.
+fn create_unfinished(path: &Path) -> std::io::Result<File> {
+    let name = path.to_path_buf();
+    let unfinished = || UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    may_fail(|| unfinished().try_reserve(1))?;
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    unfinished().push(name);
+    Ok(file)
+}
+
+/// Whether the input is what was looked at.
 #[allow(clippy::unnecessary_cast, reason = "the width of st_dev differs between platforms")]
-fn is_input(stat: &rustix::fs::Stat, input: Option<Identity>) -> bool {
+fn is_input(input: Option<Identity>, stat: &rustix::fs::Stat) -> bool {
     input.is_some_and(|i| (i.dev, i.ino) == (stat.st_dev as u64, stat.st_ino as u64))
 }
 
@@ -48,12 +61,6 @@ pub struct Target {
     stream: bool,
 }
 
-/// Whether the input is what was looked at.
-#[allow(clippy::unnecessary_cast, reason = "the width of st_dev differs between platforms")]
-fn is(input: Option<Identity>, stat: &rustix::fs::Stat) -> bool {
-    input.is_some_and(|i| (i.dev, i.ino) == (stat.st_dev as u64, stat.st_ino as u64))
-}
-
 impl Target {
     /// Standard output, as a stream; refused if it is the input.
     pub fn stdout(input: Option<Identity>) -> Result<Target> {
@@ -61,7 +68,7 @@ impl Target {
             .try_clone_to_owned()
             .map_err(|e| Error::io(e, "cannot write standard output", "<stdout>"))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(e.into(), "cannot stat", "<stdout>"))?;
-        if is_input(&stat, input) {
+        if is_input(input, &stat) {
             return Err(the_input("<stdout>".as_ref()));
         }
         Ok(Target { file: File::from(fd), name: PathBuf::from("<stdout>"), rename: None, stream: true })
@@ -75,7 +82,7 @@ impl Target {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
-        if rustix::fs::stat(within).is_ok_and(|stat| is(input, &stat)) {
+        if rustix::fs::stat(within).is_ok_and(|stat| is_input(input, &stat)) {
             return Err(Error::usage("the output is within the input's directory")
                 .in_file(path)
                 .hint("name a file elsewhere with -o"));
@@ -83,10 +90,8 @@ impl Target {
         match rustix::fs::stat(path) {
             Ok(stat) => {
                 let ty = FileType::from_raw_mode(stat.st_mode);
-                if is(input, &stat) {
-                    return Err(Error::usage("the output is the input")
-                        .in_file(path)
-                        .hint("name another file with -o and rename it afterwards"));
+                if is_input(input, &stat) {
+                    return Err(the_input(path));
                 }
                 match ty {
                     FileType::RegularFile => Self::temporary(path, input),
@@ -119,11 +124,8 @@ impl Target {
         prefix.push(".");
         let temp = tempfile::Builder::new()
             .prefix(&prefix)
-            .tempfile_in(dir)
+            .make_in(dir, create_unfinished)
             .map_err(|e| Error::io(e, "cannot create the output", &path))?;
-        if let Ok(mut unfinished) = UNFINISHED.lock() {
-            unfinished.push(temp.path().to_path_buf());
-        }
         let mode = input.map_or(0o600, |i| i.mode & 0o777);
         let set = temp.as_file().set_permissions(Permissions::from_mode(mode));
         let (file, temp) = NamedTempFile::into_parts(temp);

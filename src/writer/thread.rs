@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::file::Patch;
 use super::{Sink, Target};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Block;
 
 /// Small pieces are gathered up to this many bytes before they are written.
@@ -39,13 +39,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Starts the writing thread.
-    pub fn new(target: Target) -> Output {
+    /// Starts the writing thread; an error if it can't be started.
+    pub fn new(target: Target) -> Result<Output> {
         let (send, receive) = bounded::<Piece>(AHEAD);
         let (give_back, spare) = bounded(AHEAD);
         let stream = target.is_stream();
         let name = target.name().to_path_buf();
-        let thread = std::thread::spawn(move || {
+        let write = move || {
             let mut written = Written::default();
             for piece in receive {
                 match piece {
@@ -62,9 +62,12 @@ impl Output {
                 }
             }
             Ok(target)
-        });
+        };
+        let thread = std::thread::Builder::new().name("writer".into()).spawn(write).map_err(|e| {
+            Error::new(ErrorKind::Io, "cannot start a thread to write").in_file(&name).because(e)
+        })?;
         let buffer = Vec::with_capacity(BUFFER);
-        Output { send: Some(send), spare, thread: Some(thread), buffer, written: 0, stream, name }
+        Ok(Output { send: Some(send), spare, thread: Some(thread), buffer, written: 0, stream, name })
     }
 
     /// Whether the output can only be written in sequence.

@@ -22,6 +22,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
+use crate::data::parallel::on_threads;
 use crate::error::{Error, Result};
 
 use super::cache::{BuildIdCache, CachedImage};
@@ -231,25 +232,16 @@ impl Resolver {
             return keys.iter().map(|key| self.resolve(key)).collect();
         }
         let next = AtomicUsize::new(0);
-        let work = || {
-            let mut done = Vec::new();
+        let answers: Vec<_> = keys.iter().map(|_| OnceLock::new()).collect();
+        on_threads(threads, || {
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
-                let Some(key) = keys.get(i) else { return done };
-                done.push((i, self.resolve(key)));
-            }
-        };
-        let mut answers = vec![None; keys.len()];
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mine = work();
-            let theirs = others.into_iter().filter_map(|thread| thread.join().ok()).flatten();
-            for (i, answer) in mine.into_iter().chain(theirs) {
-                if let Some(slot) = answers.get_mut(i) {
-                    *slot = Some(answer);
-                }
+                let (Some(key), Some(answer)) = (keys.get(i), answers.get(i)) else { return };
+                // Each is taken once.
+                let _ = answer.set(self.resolve(key));
             }
         });
+        let answers = answers.into_iter().map(OnceLock::into_inner);
         keys.iter().zip(answers).map(|(key, answer)| answer.unwrap_or_else(|| self.resolve(key))).collect()
     }
 

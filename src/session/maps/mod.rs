@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use self::array::{Found, MapArray, NewMap};
 use super::map::{Extent, Map};
+use crate::data::parallel::on_threads;
 
 /// The maps of an address space, for many readers.
 ///
@@ -189,11 +190,6 @@ impl Maps {
                 load(map);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(handles.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
+        on_threads(threads.min(handles.len()), work);
     }
 }
