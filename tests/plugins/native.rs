@@ -89,6 +89,33 @@ fn objects_that_are_no_plugins_are_refused() {
 }
 
 #[test]
+fn files_of_another_kind_are_told_by_what_they_are() {
+    let dir = Dir::new();
+    let out = dir.join("out");
+    let mut foreign = std::fs::read(rogue(&dir, "rogue.so", &[])).unwrap();
+    // The machine of the ELF header: s390x.
+    foreign[18] = 22;
+    let program = env!("CARGO_BIN_EXE_repipe");
+    for (name, bytes, says) in [
+        ("foreign.so", foreign, "is for another machine (s390x, "),
+        ("program.so", std::fs::read(program).unwrap(), "is an executable (needed is a shared object for "),
+        ("text.so", b"GROUP ( libc.so.6 )\n".to_vec(), "is a text file (needed is "),
+        ("archive.so", b"!<arch>\n".to_vec(), "is a static library (needed is "),
+        ("empty.so", Vec::new(), "is empty (needed is "),
+    ] {
+        let path = dir.file(name, &bytes);
+        let path = path.to_str().unwrap();
+        for option in ["--plugin", "--dlfilter"] {
+            let what =
+                if option == "--plugin" { format!("plugin {path}: ") } else { format!("dlfilter {path} ") };
+            let outcome = inject(&fixture("plain.data"), &out, &[option, path]).expect_failure(name);
+            assert!(outcome.stderr.contains(&format!("{what}{says}")), "{name}: {}", outcome.stderr);
+            assert!(!out.exists());
+        }
+    }
+}
+
+#[test]
 fn a_pipe_that_says_more_of_itself_later_opens_a_plugin_once() {
     let dir = Dir::new();
     let plugin = rogue(&dir, "rogue.so", &[]);

@@ -77,8 +77,8 @@ impl DlFilter {
     pub fn load(spec: &Spec, resolver: Rc<RefCell<Resolver>>, names: NameOf) -> Result<DlFilter> {
         let path = find(&spec.file);
         let name = path.display().to_string();
-        if let Some(why) = crate::plugin::object::fault(&path) {
-            return Err(Error::new(ErrorKind::Plugin, format!("dlfilter {name} {why}")));
+        if let Some(fault) = crate::plugin::object::fault(&path) {
+            return Err(fault.of(&format!("dlfilter {name}")));
         }
         // SAFETY: loading runs the object's initialisers: code that the user asked to be run in this process.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {

@@ -54,8 +54,8 @@ impl Info {
 /// Loads a shared object and reads its descriptor.
 pub(super) fn load(path: &Path) -> Result<(Library, Info)> {
     let refuse = |why: String| Error::new(ErrorKind::Plugin, format!("plugin {}: {why}", path.display()));
-    if let Some(why) = crate::plugin::object::fault(path) {
-        return Err(refuse(why));
+    if let Some(fault) = crate::plugin::object::fault(path) {
+        return Err(fault.of(&format!("plugin {}:", path.display())));
     }
     // SAFETY: loading runs the object's initialisers: code that the user asked to be run in this process.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
