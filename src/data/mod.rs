@@ -6,6 +6,7 @@ pub mod bus;
 mod generation;
 mod map;
 pub mod parallel;
+pub mod unfinished;
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

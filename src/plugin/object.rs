@@ -137,8 +137,7 @@ pub(super) fn fault(path: &Path) -> Option<Fault> {
     let is_program = segments.iter().any(|segment| {
         let dynamic = segment.dynamic(NativeEndian, &file).ok().flatten().unwrap_or_default();
         dynamic.iter().any(|entry| {
-            entry.d_tag(NativeEndian) == elf::DT_FLAGS_1
-                && entry.d_val(NativeEndian) & u64::from(elf::DF_1_PIE.0) != 0
+            entry.d_tag(NativeEndian) == elf::DT_FLAGS_1 && entry.d_val(NativeEndian) & elf::DF_1_PIE.0 != 0
         })
     });
     is_program.then(|| Fault::other("is an executable"))

@@ -12,7 +12,7 @@ mod thread;
 pub use compress::{Compressor, compressed_feature};
 pub use file::{FileLayout, Patch, feature_area};
 pub use pipe::{LeftOut, pipe_front, pipe_header};
-pub use target::{Target, remove_unfinished};
+pub use target::Target;
 pub use thread::Output;
 
 use std::ops::Range;

@@ -3,39 +3,14 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FileType;
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::data::Identity;
-use crate::data::allocator::may_fail;
+use crate::data::{Identity, unfinished};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Names of unfinished outputs, for a signal handler's thread to remove.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// Removes what unfinished outputs have left, for a process that is about to end on a signal.
-pub fn remove_unfinished() {
-    let paths = UNFINISHED.lock().map(|mut p| std::mem::take(&mut *p)).unwrap_or_default();
-    for path in paths {
-        // Nothing more can be done about a failure at this point.
-        let _ = std::fs::remove_file(path);
-    }
-}
-
-/// Creates a file that was not there, and notes its name. All memory is had before: if there is none the process ends,
-/// and a file whose name is not noted yet would be left.
-fn create_unfinished(path: &Path) -> std::io::Result<File> {
-    let name = path.to_path_buf();
-    let unfinished = || UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-    may_fail(|| unfinished().try_reserve(1))?;
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-    unfinished().push(name);
-    Ok(file)
-}
 
 /// Whether the input is what was looked at.
 #[allow(clippy::unnecessary_cast, reason = "the width of st_dev differs between platforms")]
@@ -124,7 +99,7 @@ impl Target {
         prefix.push(".");
         let temp = tempfile::Builder::new()
             .prefix(&prefix)
-            .make_in(dir, create_unfinished)
+            .make_in(dir, unfinished::create)
             .map_err(|e| Error::io(e, "cannot create the output", &path))?;
         let mode = input.map_or(0o600, |i| i.mode & 0o777);
         let set = temp.as_file().set_permissions(Permissions::from_mode(mode));
@@ -158,13 +133,8 @@ impl Target {
     pub fn commit(mut self) -> Result<()> {
         let Some((temp, path)) = self.rename.take() else { return Ok(()) };
         let name = temp.to_path_buf();
-        // Held over the rename, so that a signal's clean-up finds either the temporary name or none.
-        let unfinished = UNFINISHED.lock();
-        temp.persist(&path).map_err(|e| Error::io(e.error, "cannot rename the output into place", &path))?;
-        if let Ok(mut unfinished) = unfinished {
-            unfinished.retain(|p| *p != name);
-        }
-        Ok(())
+        let named = unfinished::rename(&name, || temp.persist(&path).map(drop));
+        named.map_err(|e| Error::io(e.error, "cannot rename the output into place", &path))
     }
 
     /// A failed write as an error that says what to do.
@@ -193,11 +163,8 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        if let Some((temp, _)) = &self.rename
-            && let Ok(mut unfinished) = UNFINISHED.lock()
-        {
-            let name: &Path = temp;
-            unfinished.retain(|p| p != name);
+        if let Some((temp, _)) = &self.rename {
+            unfinished::forget(temp);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `export-sqlite`: what is in its tables, that nothing is left of runs that fail, and that perf's own export has the same.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -267,6 +269,42 @@ fn tables_are_those_that_were_asked_for() {
           to_symbol_id to_sym_offset to_ip branch_type in_tx call_path_id insn_count cyc_count flags"
         ]
     );
+}
+
+#[test]
+fn a_run_that_a_signal_ends_leaves_nothing_of_its_own_and_touches_nothing_of_others() {
+    let plugin = plugin();
+    let input = std::fs::read(fixture("pipe.data")).unwrap();
+    // As a run that was killed outright leaves it.
+    const OTHER: &str = ".out.db.Ab3dEf.tmp";
+    for signal in ["INT", "TERM", "HUP"] {
+        let dir = Dir::new();
+        dir.file(OTHER, b"another's");
+        let mut c = repipe();
+        c.args(["inject", "-o", "/dev/null", "--plugin"]);
+        c.arg(format!("{}:out={}", plugin.display(), dir.join("out.db").display()));
+        let mut child = c.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        // It waits for the rest, with its database begun.
+        child.stdin.as_mut().unwrap().write_all(&input[..input.len() - 20]).unwrap();
+        let start = Instant::now();
+        while dir.names().len() < 2 && start.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(dir.names().len(), 2, "{:?}", dir.names());
+        // Its name is told right after it is there.
+        std::thread::sleep(Duration::from_millis(200));
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status();
+        assert!(sent.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        assert_eq!(dir.names(), [OTHER], "SIG{signal}");
+
+        let out = dir.join("out.db");
+        let next = export(&fixture("plain.data"), &out, "", &[]).expect_ok("the next run");
+        assert!(!next.stderr.contains(OTHER), "{}", next.stderr);
+        assert_eq!(dir.names(), [OTHER, "out.db"]);
+        assert_eq!(std::fs::read(dir.join(OTHER)).unwrap(), b"another's");
+    }
 }
 
 #[test]

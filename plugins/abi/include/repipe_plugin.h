@@ -148,6 +148,9 @@ struct rpp_host {
 	 * has a copy of the user stack instead of a user callchain, that is unwound. NULL without RPP_NEEDS_UNWIND, or if
 	 * the sample has neither. */
 	const uint64_t *(*callchain)(void *ctx, uint32_t record, uint32_t *count);
+	/* A file that the plugin has begun to write, to be removed if a signal ends the run; with is 0, one that is complete, has
+	 * another name or is gone. 0, or -1 if there are too many. */
+	int32_t (*unfinished)(void *ctx, const char *path, uint32_t is);
 };
 
 /* Whether a structure of the host's is large enough to have a member. */
@@ -243,9 +246,10 @@ RPP_ASSERT(offsetof(struct rpp_location, dso) == 40);
 RPP_ASSERT(offsetof(struct rpp_location, build_id) == 80);
 RPP_ASSERT(offsetof(struct rpp_location, dso_path) == 104);
 RPP_ASSERT(sizeof(struct rpp_field) == 16);
-RPP_ASSERT(sizeof(struct rpp_host) == 128);
+RPP_ASSERT(sizeof(struct rpp_host) == 136);
 RPP_ASSERT(offsetof(struct rpp_host, fail) == 96);
 RPP_ASSERT(offsetof(struct rpp_host, callchain) == 120);
+RPP_ASSERT(offsetof(struct rpp_host, unfinished) == 128);
 RPP_ASSERT(sizeof(struct rpp_arg) == 16);
 RPP_ASSERT(sizeof(struct rpp_open) == 48);
 RPP_ASSERT(offsetof(struct rpp_open, granted) == 40);

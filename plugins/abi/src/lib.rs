@@ -181,6 +181,7 @@ pub struct Host {
     pub fail_at: Option<unsafe extern "C" fn(*mut c_void, u32, *const c_char)>,
     pub progress: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
     pub callchain: Option<unsafe extern "C" fn(*mut c_void, u32, *mut u32) -> *const u64>,
+    pub unfinished: Option<unsafe extern "C" fn(*mut c_void, *const c_char, u32) -> i32>,
 }
 
 /// An argument.
@@ -275,10 +276,11 @@ const _: () = {
     assert!(offset_of!(Location, build_id) == 80);
     assert!(offset_of!(Location, dso_path) == 104);
     assert!(size_of::<Field>() == 16);
-    assert!(size_of::<Host>() == 128);
+    assert!(size_of::<Host>() == 136);
     assert!(offset_of!(Host, fail) == 96);
     assert!(offset_of!(Host, fail_at) == v1_0::HOST);
     assert!(offset_of!(Host, callchain) == 120);
+    assert!(offset_of!(Host, unfinished) == 128);
     assert!(size_of::<Arg>() == 16);
     assert!(size_of::<Open>() == 48);
     assert!(offset_of!(Open, granted) == v1_0::OPEN);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use repipe_plugin::OpenError;
+use repipe_plugin::{Host, OpenError};
 use rusqlite::{Connection, Params};
 use tempfile::{NamedTempFile, TempPath};
 
@@ -25,7 +25,7 @@ pub struct Database {
 
 impl Database {
     /// Begins one that is to be called `out`.
-    pub fn create(out: &Path, replace: bool) -> Result<Database, OpenError> {
+    pub fn create(out: &Path, replace: bool, host: &mut Host<'_>) -> Result<Database, OpenError> {
         let wrong = |why: &str| OpenError::Usage(format!("{}: {why}", out.display()));
         let bad = |why: &str| OpenError::Failed(format!("{}: {why}", out.display()));
         match std::fs::symlink_metadata(out) {
@@ -40,6 +40,7 @@ impl Database {
         prefix.push(".");
         let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".tmp").tempfile_in(folder);
         let temporary: NamedTempFile = temporary.map_err(|e| bad(&e.to_string()))?;
+        host.unfinished(temporary.path());
         let connection = Connection::open(temporary.path()).map_err(|e| bad(&e.to_string()))?;
         // No journal: a run that fails leaves no file, so there is nothing to roll back to. Pages that do not fit into the
         // cache go to the file, so memory is bounded.
@@ -94,17 +95,19 @@ impl Database {
     }
 
     /// Ends the transaction, and gives the file its name.
-    pub fn commit(&mut self) -> Result<(), String> {
+    pub fn commit(&mut self, host: &mut Host<'_>) -> Result<(), String> {
         self.run("COMMIT")?;
         if let Some(connection) = self.connection.take() {
             connection.close().map_err(|(_, e)| self.says(e))?;
         }
         self.file.sync_all().map_err(|e| self.says(e))?;
         let Some(temporary) = self.temporary.take() else { return Ok(()) };
+        let name = temporary.to_path_buf();
         let named = match self.replace {
             true => temporary.persist(&self.out),
             false => temporary.persist_noclobber(&self.out),
         };
+        host.finished(&name);
         named.map_err(|e| match e.error.kind() {
             io::ErrorKind::AlreadyExists => self.says("has appeared meanwhile; replace=yes writes over it"),
             _ => self.says(e.error),

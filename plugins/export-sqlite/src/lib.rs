@@ -171,7 +171,7 @@ impl Plugin for Export {
 
     fn open(args: &Args, host: &mut Host<'_>) -> Result<Self, OpenError> {
         let options = Options::parse(args)?;
-        let db = Database::create(&options.out, options.replace)?;
+        let db = Database::create(&options.out, options.replace, host)?;
         schema::create(&db, &options).map_err(OpenError::Failed)?;
         Ok(Export {
             db,
@@ -201,11 +201,11 @@ impl Plugin for Export {
         Ok(Verdict::Keep)
     }
 
-    fn finish(&mut self, _: &mut Host<'_>) -> Result<(), String> {
+    fn finish(&mut self, host: &mut Host<'_>) -> Result<(), String> {
         if self.switches == 0 {
             schema::drop_switches(&self.db)?;
         }
-        self.db.commit()
+        self.db.commit(host)
     }
 }
 
@@ -228,6 +228,8 @@ mod tests {
         let sample = Sample { callchain: vec![0x2000, 0x3000], ..Sample::default() };
         assert_eq!(run.sample(&sample).unwrap(), [sample.bytes()]);
         assert!(!out.exists());
+        let begun = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        assert_eq!(begun.map(|path| path.display().to_string()).collect::<Vec<_>>(), run.unfinished());
         run.finish().unwrap();
         let db = rusqlite::Connection::open(&out).unwrap();
         let row =

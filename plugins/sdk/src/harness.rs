@@ -112,6 +112,7 @@ struct State {
     dso: CString,
     features: BTreeMap<u32, Vec<u8>>,
     chain: Vec<u64>,
+    unfinished: Vec<String>,
 }
 
 /// Bytes of the host's table, so that a table of an older host can be made of it.
@@ -299,6 +300,11 @@ impl<P: Plugin> Harness<P> {
             _ => &instead,
         };
         split(&[&before, middle, &after].concat())
+    }
+
+    /// Files that it has begun to write and has not completed.
+    pub fn unfinished(&self) -> &[String] {
+        &self.state.unfinished
     }
 
     /// Ends the run: the feature sections as they are then, and what the plugin had to say.
@@ -489,6 +495,17 @@ unsafe extern "C" fn callchain(ctx: *mut c_void, _: u32, count: *mut u32) -> *co
     state.chain.as_ptr()
 }
 
+unsafe extern "C" fn unfinished(ctx: *mut c_void, path: *const c_char, is: u32) -> i32 {
+    // SAFETY: called by the SDK.
+    let Some(state) = (unsafe { state(ctx) }) else { return -1 };
+    let path = text(path);
+    state.unfinished.retain(|other| *other != path);
+    if is != 0 {
+        state.unfinished.push(path);
+    }
+    0
+}
+
 unsafe extern "C" fn fail(ctx: *mut c_void, why: *const c_char) {
     // SAFETY: called by the SDK.
     if let Some(state) = unsafe { state(ctx) } {
@@ -514,6 +531,7 @@ static HOST: abi::Host = abi::Host {
     fail_at: Some(fail_at),
     progress: Some(progress),
     callchain: Some(callchain),
+    unfinished: Some(unfinished),
 };
 
 #[cfg(test)]

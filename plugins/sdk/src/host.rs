@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::ptr::null;
 
 use repipe_plugin_abi as abi;
@@ -279,6 +280,26 @@ impl<'a> Host<'a> {
         let entries = unsafe { self.table.callchain?(self.ctx, self.record, &raw mut count) };
         // SAFETY: null, or that many entries, valid until the hook returns.
         (!entries.is_null()).then(|| unsafe { std::slice::from_raw_parts(entries, count as usize) })
+    }
+
+    /// Says that the plugin has begun to write a file, which is to be removed if a signal ends the run. A host before 1.1
+    /// does not.
+    pub fn unfinished(&mut self, path: &Path) {
+        self.tell_unfinished(path, 1);
+    }
+
+    /// Says that such a file is complete, has another name or is gone.
+    pub fn finished(&mut self, path: &Path) {
+        self.tell_unfinished(path, 0);
+    }
+
+    fn tell_unfinished(&mut self, path: &Path, is: u32) {
+        if let (Some(tell), Ok(path)) =
+            (self.table.unfinished, CString::new(path.as_os_str().as_encoded_bytes()))
+        {
+            // SAFETY: a function of the host's with its ctx, and a C string.
+            unsafe { tell(self.ctx, path.as_ptr(), is) };
+        }
     }
 
     pub(crate) fn fail(&mut self, why: &str, at_record: bool) {

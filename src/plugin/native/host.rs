@@ -10,6 +10,7 @@ use repipe_plugin_abi::field as f;
 
 use super::callchain::Chains;
 use super::progress::Progress;
+use super::unfinished::{self, Unfinished};
 use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::event::{Record, sample};
@@ -80,6 +81,7 @@ pub(super) struct Ctx {
     pub strings: Strings,
     pub resolver: Rc<RefCell<Resolver>>,
     pub progress: Progress,
+    pub unfinished: Unfinished,
     /// Callchains, if the plugin has said that it asks for them.
     pub chains: Option<Chains>,
     pub failure: Option<String>,
@@ -128,6 +130,7 @@ impl Ctx {
             strings: Strings::default(),
             resolver,
             progress: Progress::default(),
+            unfinished: Unfinished::default(),
             chains: None,
             failure: None,
             failed_at: None,
@@ -336,7 +339,7 @@ impl Ctx {
 ///
 /// # Safety
 /// `ctx` is null or what the plugin was given.
-unsafe fn ctx<'a>(ctx: *mut c_void) -> Option<&'a mut Ctx> {
+pub(super) unsafe fn ctx<'a>(ctx: *mut c_void) -> Option<&'a mut Ctx> {
     // SAFETY: the pointer came from the host's own box, which outlives the plugin, and while a hook runs the host itself
     // holds no reference to it.
     unsafe { ctx.cast::<Ctx>().as_mut() }
@@ -534,4 +537,5 @@ pub(super) static HOST: abi::Host = abi::Host {
     fail_at: Some(fail_at),
     progress: Some(progress),
     callchain: Some(callchain),
+    unfinished: Some(unfinished::function),
 };

@@ -10,6 +10,7 @@ mod host;
 mod info;
 mod progress;
 mod spec;
+mod unfinished;
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_void};
