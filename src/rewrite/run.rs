@@ -34,7 +34,8 @@ use crate::writer::{Compressor, Output, Patch, Sink, Target, compressed_feature}
 pub struct Options {
     /// The input; `-` for standard input.
     pub input: PathBuf,
-    /// The output; `-` for standard output, which takes the pipe format.
+    /// The output; `-` for standard output, which takes the pipe format. With plugins, what the process prints there goes
+    /// to standard error from then on.
     pub output: PathBuf,
     /// Build-ids to inject; none to copy records as they are.
     pub style: Option<Style>,
@@ -60,6 +61,12 @@ pub struct Options {
     pub dlfilter: Option<dlfilter::Spec>,
     /// Gives a name to an event that the recording does not name.
     pub event_name: Option<fn(&Attr) -> String>,
+}
+
+impl Options {
+    fn has_plugins(&self) -> bool {
+        !self.plugins.is_empty() || self.dlfilter.is_some()
+    }
 }
 
 /// The output with or without compression.
@@ -133,11 +140,14 @@ pub fn run(options: &Options) -> Result<Summary> {
         true => Some(Prune::new(needed_threads(options)?)),
         false => None,
     };
-    let mut plugins = Plugins::load(options)?;
     let target = match options.output.as_os_str() == "-" {
         true => Target::stdout(input.identity)?,
         false => Target::create(&options.output, input.identity)?,
     };
+    if options.has_plugins() {
+        target.keep_prints_out()?;
+    }
+    let mut plugins = Plugins::load(options)?;
     let order = input.header.order;
     let source = std::mem::replace(&mut input.source, Box::new(Taken));
     plugins.check(input.form == Form::Pipe, target.is_stream())?;
@@ -228,7 +238,7 @@ struct Plugins {
 
 impl Plugins {
     fn load(options: &Options) -> Result<Plugins> {
-        if options.plugins.is_empty() && options.dlfilter.is_none() {
+        if !options.has_plugins() {
             return Ok(Plugins::default());
         }
         let resolver = Rc::new(RefCell::new(Resolver::new(load_options(options))));

@@ -6,6 +6,7 @@
 mod compress;
 mod file;
 mod pipe;
+mod stdout;
 mod target;
 mod thread;
 

@@ -112,6 +112,39 @@ fn a_failing_filter_leaves_no_output_and_is_stopped() {
 }
 
 #[test]
+fn what_a_filter_prints_does_not_get_into_the_recording() {
+    let dir = Dir::new();
+    let filter = build(&dir, "say.c", "say.so", &[]);
+    let input = fixture("pipe.data");
+    let recorded = oracle::read(&input).unwrap();
+    let all = samples(&recorded.records);
+    let kept: Vec<Record> =
+        (1..).zip(&all).filter(|(n, _)| n % 3 != 0).map(|(_, &record)| record.clone()).collect();
+    let said: usize = 2 * all.len() + 1;
+    let is_said = |line: &&str| ["early ", "late ", "stop"].iter().any(|word| line.starts_with(word));
+    for (output, others) in
+        [("-", "2>\"$ERR\""), ("/dev/stdout", "2>\"$ERR\""), ("-", "2>&-"), ("-", "2>\"$ERR\" -q")]
+    {
+        let err = dir.file("err", b"");
+        let mut c = std::process::Command::new("sh");
+        // Through cat, so that standard output is a pipe.
+        c.arg("-c")
+            .arg(format!("\"$REPIPE\" inject -i \"$IN\" -o {output} --dlfilter \"$FILTER\" {others} | cat"));
+        c.env("REPIPE", repipe().get_program()).env("IN", &input).env("FILTER", &filter).env("ERR", &err);
+        let outcome = run(&mut c).expect_ok(others);
+        let written = oracle::parse(&outcome.stdout).unwrap_or_else(|e| panic!("{output} {others}: {e}"));
+        assert!(samples(&written.records).into_iter().eq(&kept), "{output} {others}");
+        let printed = std::fs::read_to_string(&err).unwrap().lines().filter(is_said).count();
+        assert_eq!(printed, if others == "2>&-" { 0 } else { said }, "{output} {others}");
+    }
+    // Where standard output is not the recording, it stays.
+    let mut c = repipe();
+    c.args(["inject", "-i"]).arg(&input).arg("-o").arg(dir.join("out")).arg("--dlfilter").arg(&filter);
+    let outcome = run(&mut c).expect_ok("to a file");
+    assert_eq!(String::from_utf8(outcome.stdout).unwrap().lines().filter(is_said).count(), said);
+}
+
+#[test]
 fn script_prints_its_lines_in_order_with_those_of_the_filter() {
     let dir = Dir::new();
     let filter = build(&dir, "say.c", "say.so", &[]);
