@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::support::builder::{AttrSpec, Builder, Map, Sample};
 use super::support::oracle;
+use super::support::recording::st;
 use super::support::run::{Dir, inject, repipe, run, run_limited};
 use super::support::wire::Order;
 
@@ -259,4 +260,36 @@ fn a_bus_error_ends_the_run_in_order() {
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("cut short by another program"), "{text}");
     assert_eq!(dir.names(), Vec::<String>::new());
+}
+
+/// Ids that overlap are more than their place holds once the data is cut off.
+#[test]
+fn what_is_salvaged_of_overlapping_ids_can_be_read() {
+    let dir = Dir::new();
+    let mut builder =
+        Builder::with(Order::Little, &AttrSpec::new(st::IP | st::TID | st::TIME | st::ID).ids([1, 2]));
+    for id in 3..9 {
+        builder = builder.attr(&AttrSpec::new(st::IP | st::TID | st::TIME | st::ID).ids([id]));
+    }
+    let mut bytes = builder.at(7, 7, 1).sample(&Sample::user(7, 0x1000, 2)).file();
+    let at = |bytes: &[u8], i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().unwrap()) as usize;
+    let (stride, attrs, attrs_len, data) = (at(&bytes, 16), at(&bytes, 24), at(&bytes, 32), at(&bytes, 40));
+    let ids = data as u64 / 8 * 8;
+    for entry in (attrs..attrs + attrs_len).step_by(stride) {
+        let section = entry + stride - 16;
+        bytes[section..section + 8].copy_from_slice(&0u64.to_le_bytes());
+        bytes[section + 8..section + 16].copy_from_slice(&ids.to_le_bytes());
+    }
+    // Behind the data, so that the file has room for as many ids, stand sections that are cut off.
+    let flags = 72;
+    bytes[flags..flags + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    bytes.resize(bytes.len() + ids as usize * 8, 0xff);
+    let input = dir.file("in", &bytes);
+    let output = dir.path().join("out");
+    inject(&["--salvage"], &input, &output).expect_ok("salvage");
+    let again = dir.path().join("again");
+    inject(&[], &output, &again).expect_ok("what was salvaged");
+    let written = std::fs::read(&output).unwrap();
+    assert!(written.len() > attrs_len / stride * ids as usize, "{} bytes", written.len());
+    assert_eq!(written, std::fs::read(&again).unwrap());
 }

@@ -34,7 +34,9 @@ pub struct FileLayout {
 }
 
 impl FileLayout {
-    /// Keeps the front of an input file byte for byte. `None` if attributes, ids or event types stand elsewhere.
+    /// Keeps the front of an input file byte for byte. `None` if attributes, ids or event types stand elsewhere, or
+    /// if ids overlap so that they are more than there is room for: the reader takes them only where the rest of the
+    /// file makes up for that, and of the rest a part may be left out.
     pub fn keep(header: &FileHeader, file: &Mapping) -> Option<FileLayout> {
         let front = file.section(0, header.data.offset)?;
         let sections = header.ids.iter().chain([&header.attrs, &header.event_types]);
@@ -43,7 +45,8 @@ impl FileLayout {
                 return None;
             }
         }
-        if header.data.offset < HEADER_SIZE {
+        let ids = header.ids.iter().fold(0u64, |sum, ids| sum.saturating_add(ids.size));
+        if header.data.offset < HEADER_SIZE || ids > header.data.offset {
             return None;
         }
         Some(FileLayout {
