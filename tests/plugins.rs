@@ -3,6 +3,7 @@
 mod command;
 mod dlfilters;
 mod dlperf;
+mod names;
 mod native;
 mod sqlite;
 

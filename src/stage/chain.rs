@@ -1,6 +1,7 @@
 //! Several stages, one behind the other.
 
 use super::{Context, Counts, Edits, Fate, Fates, FeatureEdits, Order, Stage, Verdict};
+use crate::abi::feature::Feature;
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::error::Result;
 use crate::event::{Record, type_and_size};
@@ -10,7 +11,8 @@ use crate::ordered_events::is_side_band;
 /// Stages in the order in which records pass them.
 ///
 /// What one stage drops the next does not see; what it puts in a record's place or before it the next sees as if it had
-/// been read. All share the session: side-band that a stage makes is applied to it before the next stage looks, so a
+/// been read, and so it is with feature sections that it edits as it begins, so that the table of build-ids names what
+/// records name. All share the session: side-band that a stage makes is applied to it before the next stage looks, so a
 /// map that gets another name has it from then on.
 pub struct Chain<'a> {
     stages: Vec<&'a mut dyn Stage>,
@@ -23,7 +25,12 @@ pub struct Chain<'a> {
     fates: Vec<Fate>,
     /// Counts what stages make, which does not matter: what leaves is counted.
     counts: Counts,
+    /// Feature sections that stages wanted changed when they began.
+    edits: FeatureEdits,
 }
+
+/// Sections that tell whose recording it is. Whoever compares that with this machine needs what was recorded.
+const OWNER: [Feature; 3] = [Feature::HOSTNAME, Feature::OSRELEASE, Feature::ARCH];
 
 /// A record on its way that is not, or no longer, as it was read.
 #[derive(Default)]
@@ -44,6 +51,7 @@ impl<'a> Chain<'a> {
             scratch: Edits::default(),
             fates: Vec::new(),
             counts: Counts::default(),
+            edits: Vec::new(),
         }
     }
 
@@ -164,7 +172,23 @@ impl Stage for Chain<'_> {
     }
 
     fn begin(&mut self, header: &Header) -> Result<()> {
-        self.stages.iter_mut().try_for_each(|s| s.begin(header))
+        let mut edited: Option<Header> = None;
+        for stage in &mut self.stages {
+            stage.begin(edited.as_ref().unwrap_or(header))?;
+            for (feature, bytes) in stage.take_features() {
+                if !OWNER.contains(&feature) {
+                    let header = edited.get_or_insert_with(|| header.clone());
+                    match &bytes {
+                        Some(bytes) => header.set_feature(feature, bytes.clone()),
+                        None => {
+                            header.remove_feature(feature);
+                        }
+                    }
+                }
+                self.edits.push((feature, bytes));
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -216,7 +240,7 @@ impl Stage for Chain<'_> {
     }
 
     fn take_features(&mut self) -> FeatureEdits {
-        self.stages.iter_mut().flat_map(|s| s.take_features()).collect()
+        std::mem::take(&mut self.edits)
     }
 
     fn round(&mut self) {

@@ -171,7 +171,7 @@ pub trait Stage {
         batch.iter().try_for_each(|&record| cx.each(record, |cx| self.record(record, cx)))
     }
 
-    /// Feature sections that the stage wants changed, asked after [`Stage::begin`]; `None` leaves one out.
+    /// Feature sections that the stage wants changed, asked once after each [`Stage::begin`]; `None` leaves one out.
     fn take_features(&mut self) -> FeatureEdits {
         Vec::new()
     }

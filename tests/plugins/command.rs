@@ -96,7 +96,7 @@ fn limit_keeps_the_first_samples_of_each_thread() {
 }
 
 /// Builds plugins of this repository in a target folder of their own.
-fn shipped(dir: &Dir, names: &[&str]) -> std::path::PathBuf {
+pub fn shipped(dir: &Dir, names: &[&str]) -> std::path::PathBuf {
     let mut c = Command::new(env!("CARGO"));
     c.current_dir(root()).args(["build", "--offline", "--quiet", "--target-dir"]).arg(dir.join("target"));
     c.args(names.iter().flat_map(|name| ["-p".to_owned(), format!("repipe-plugin-{name}")]));
