@@ -312,23 +312,6 @@ fn pruning_refuses_what_it_cannot_foresee() {
     assert_eq!(dir.names(), ["in"]);
 }
 
-/// The recording with names for its events, of at most 15 bytes.
-fn described(mut recording: Recording, names: &[&str]) -> Recording {
-    let mut desc = Vec::new();
-    desc.extend([names.len() as u32, 136].iter().flat_map(|w| w.to_le_bytes()));
-    for (attr, name) in recording.attrs.iter().zip(names) {
-        desc.extend_from_slice(&attr.raw);
-        desc.extend(1u32.to_le_bytes());
-        desc.extend(16u32.to_le_bytes());
-        let mut text = name.as_bytes().to_vec();
-        text.resize(16, 0);
-        desc.extend_from_slice(&text);
-        desc.extend(attr.ids[0].to_le_bytes());
-    }
-    recording.features.insert(feature::EVENT_DESC, desc);
-    recording
-}
-
 #[test]
 fn events_go_by_name() {
     let order = Order::Little;
@@ -337,11 +320,10 @@ fn events_go_by_name() {
     for (id, time) in [(1, 1000), (2, 1001), (1, 1002)] {
         input = input.sample(&Sample::user(10, 0x10, time).event(id));
     }
-    let recording = input.finish();
     // Named by the attr alone, and by EVENT_DESC.
-    let plain = recording.to_file();
+    let plain = input.file();
     assert_eq!(kept(&["--event", "page-faults"], &plain), [1001]);
-    let named = described(recording, &["one:u", "sched:two"]).to_file();
+    let named = input.event_desc(&["one:u", "sched:two"]).file();
     assert_eq!(kept(&["--event", "one"], &named), [1000, 1002]);
     assert_eq!(kept(&["--event", "one:u,sched:two"], &named), [1000, 1001, 1002]);
     assert_eq!(kept(&["--filter", "event =~ sched:"], &named), [1001]);
@@ -395,8 +377,9 @@ fn faults_do_not_fill_or_steer_the_terminal() {
         let fault = fails(&["--filter", expr], &input);
         assert!(fault.chars().all(|c| c == '\n' || !c.is_control()), "{fault:?}");
     }
-    let named = Builder::with(Order::Little, &spec()).sample(&Sample::user(1, 1, 1)).finish();
-    let fault = fails(&["--event", "other"], &described(named, &["\x1b[2Jevil"]).to_file());
+    let named =
+        Builder::with(Order::Little, &spec()).sample(&Sample::user(1, 1, 1)).event_desc(&["\x1b[2Jevil"]);
+    let fault = fails(&["--event", "other"], &named.file());
     assert!(fault.contains(r"events: \u{1b}[2Jevil"), "{fault:?}");
 }
 

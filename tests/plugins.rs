@@ -5,6 +5,7 @@ mod dlfilters;
 mod dlperf;
 mod names;
 mod native;
+mod redact;
 mod sqlite;
 
 use std::path::{Path, PathBuf};

@@ -53,7 +53,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the command given by the process's arguments. Its exit codes are [`EXIT_CODES`].
+/// Runs the command given by the process's arguments. Its exit codes are those that the help tells.
 pub fn main() -> ExitCode {
     if let Some(topic) = help_topic() {
         // A closed pipe is no failure here either.

@@ -81,17 +81,17 @@ impl Head {
 
     /// The features of the output as a file, once all is read.
     pub fn features(&mut self) -> Vec<(Feature, Vec<u8>)> {
-        if let Some(data) = self.tracing_data.take() {
-            self.header.set_feature(Feature::TRACING_DATA, data);
-        }
         for (feature, _) in self.header.features.iter().filter(|(f, _)| f.0 >= FEATURE_BITS) {
             self.left_out.push((*feature, "a file has no bit for it"));
         }
         self.header.features.clone()
     }
 
-    /// Makes the table of a file from a pipe's records, once all are read.
-    pub fn settle_ids(&mut self) -> Result<()> {
+    /// Makes the sections of a file from a pipe's records, once all are read: tracing data, and the table of build-ids.
+    pub fn settle(&mut self) -> Result<()> {
+        if let Some(data) = self.tracing_data.take() {
+            self.header.set_feature(Feature::TRACING_DATA, data);
+        }
         if self.told_ids.is_empty() {
             return Ok(());
         }

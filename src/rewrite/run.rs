@@ -177,7 +177,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     let pipeline = Pipeline::new(input.header.evlist(), dyn_stage, &mut head, &mut out, options.salvage);
     let (done, evlist) = pipeline.run(source, |block, at| Recording::resume(block, at, order))?;
     let mut summary = Summary { warnings: std::mem::take(&mut input.warnings), ..Summary::default() };
-    head.settle_ids()?;
+    head.settle()?;
     let table_changed = match &stage {
         Some(stage) => tell_ids(stage, &mut head, &mut summary)?,
         None => false,

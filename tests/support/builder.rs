@@ -499,6 +499,17 @@ impl Builder {
         self.feature(feature::BUILD_ID, &raw)
     }
 
+    /// Adds names for the events, whose attrs are all there.
+    pub fn event_desc(self, names: &[&str]) -> Self {
+        let attrs = self.recording.attrs.clone();
+        let mut b = self.bytes();
+        b.u32(names.len() as u32).u32(attrs[0].raw.len() as u32);
+        for (attr, name) in attrs.iter().zip(names) {
+            b.raw(&attr.raw).u32(attr.ids.len() as u32).string(name).u64s(attr.ids.iter().copied());
+        }
+        self.feature(feature::EVENT_DESC, &b.out)
+    }
+
     /// Adds an `event_types` section, as files before 3.9 have: entries of an id and 64 bytes of name.
     pub fn event_type_section(mut self, types: &[(u64, &str)]) -> Self {
         let mut b = self.bytes();

@@ -9,6 +9,17 @@ use crate::event::{Record, sample, type_and_size};
 use crate::evlist::Evlist;
 use crate::header::features::build_ids::BuildIdEntry;
 
+/// perf's own records that tell something in texts, besides HEADER_BUILD_ID. None has a payload behind it or a say in how
+/// others are read.
+const PERFS_OWN: [RecordType; 6] = [
+    RecordType::HEADER_EVENT_TYPE,
+    RecordType::AUXTRACE_INFO,
+    RecordType::AUXTRACE_ERROR,
+    RecordType::THREAD_MAP,
+    RecordType::EVENT_UPDATE,
+    RecordType::BPF_METADATA,
+];
+
 /// Checks size, alignment and type of each record, and that it parses under its event; calls `each` with its type.
 /// An error says what is wrong with which.
 pub fn records(
@@ -39,7 +50,12 @@ pub fn records(
             continue;
         }
         if !ty.is_kernel() {
-            return Err(bad(format!("type {ty} is not for plugins to write")));
+            if !PERFS_OWN.contains(&ty) {
+                return Err(bad(format!("type {ty} is not for plugins to write")));
+            }
+            each(ty);
+            at += size;
+            continue;
         }
         parses(Record { bytes: one, order, pos: 0 }, evlist).map_err(bad)?;
         each(ty);
