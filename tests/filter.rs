@@ -508,7 +508,7 @@ fn perf_script_chooses_the_same_samples_of_a_whole_system() {
     let dir = Dir::new();
     let input: PathBuf = dir.join("in");
     let mut c = Command::new(&perf);
-    c.args(["record", "-q", "-a", "-g", "-e", "cpu-clock", "-F", "2000", "-o"]).arg(&input);
+    c.args(["record", "-q", "-N", "-a", "-g", "-e", "cpu-clock", "-F", "2000", "-o"]).arg(&input);
     c.args(["--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do ls -lR /usr/share > /dev/null; done"]);
     if !run(&mut c).ok() || !input.exists() {
         return left_out("perf cannot record the whole system here");

@@ -116,8 +116,20 @@ fn expressions_mean_what_perf_prints() {
     let recent = lab.perf.is_recent_enough_for("names of threads that ended, and addresses of frames");
     let (perf, input) = (lab.perf.path, lab.dir.join("in"));
     let mut c = Command::new(&perf);
-    c.args(["record", "-q", "-g", "-d", "--sample-cpu", "-e", "cpu-clock,page-faults", "-F", "999", "-o"])
-        .arg(&input);
+    c.args([
+        "record",
+        "-q",
+        "-N",
+        "-g",
+        "-d",
+        "--sample-cpu",
+        "-e",
+        "cpu-clock,page-faults",
+        "-F",
+        "999",
+        "-o",
+    ])
+    .arg(&input);
     c.args([
         "--",
         "sh",

@@ -383,7 +383,14 @@ fn every_table_and_view_is_as_perf_exports_it() {
             // What stands for no data source has had one part more since perf 6.2.
             let theirs =
                 rows(&theirs, &sql).into_iter().map(|row| row.replace(" 84410401 ", " 128933429281 "));
-            assert_eq!(rows(&ours, &sql), theirs.collect::<Vec<_>>(), "{name}: {table}");
+            let of_here = |row: String| match places::has_programs_at_home() {
+                false if table.starts_with("dsos") => {
+                    row.rsplit_once(' ').map_or(row.clone(), |(row, _id)| row.into())
+                }
+                _ => row,
+            };
+            let (ours, theirs) = (rows(&ours, &sql).into_iter().map(of_here), theirs.map(of_here));
+            assert_eq!(ours.collect::<Vec<_>>(), theirs.collect::<Vec<_>>(), "{name}: {table}");
         }
     }
 }

@@ -179,8 +179,9 @@ impl Lab {
         whole
     }
 
-    /// What of a text an old perf agrees on: neither widths nor addresses of frames, nor that a PLT begins with a symbol,
-    /// which it does not know.
+    /// What of a text an old perf agrees on: neither widths nor addresses of frames, nor what is met in a PLT: it does not
+    /// know that one begins with a symbol, and stretches `_init`, which has no size, over the entries, of which it then
+    /// finds one or the other by the shape of its tree.
     fn comparable(&self, text: &str) -> String {
         if self.perf.is_recent() {
             return text.to_owned();
@@ -188,8 +189,9 @@ impl Lab {
         let line = |line: &str| {
             let words = line.split_whitespace();
             let kept: Vec<&str> = words.skip(usize::from(line.starts_with('\t'))).collect();
-            let kept =
-                kept.into_iter().map(|word| if word.starts_with(".plt+0x") { "[unknown]" } else { word });
+            let of_plt =
+                |word: &str| [".plt+0x", "_init+0x", "@plt+0x"].iter().any(|part| word.contains(part));
+            let kept = kept.into_iter().map(|word| if of_plt(word) { "[unknown]" } else { word });
             kept.collect::<Vec<_>>().join(" ") + "\n"
         };
         text.lines().map(line).collect()

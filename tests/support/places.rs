@@ -61,6 +61,12 @@ pub fn perf() -> Option<PathBuf> {
     works
 }
 
+/// Whether the fixtures' programs stand where they were recorded: only then does perf look for their build-ids, below
+/// another root too.
+pub fn has_programs_at_home() -> bool {
+    Path::new("/usr/local/share/repipe-fixtures/work").is_file()
+}
+
 /// The file name of a path, for messages.
 pub fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
