@@ -3,10 +3,12 @@
 mod attr;
 mod layout;
 mod read_format;
+mod recent;
 
 pub use attr::Attr;
 pub use layout::{SampleLayout, TrailerLayout};
 pub use read_format::ReadFormat;
+pub use recent::RecentEvents;
 
 use rustc_hash::FxHashMap;
 

@@ -1,7 +1,6 @@
 //! Names of events, as plugins are told them, and the events of samples.
 
 use crate::abi::feature::Feature;
-use crate::event::Record;
 use crate::evlist::{Attr, Evlist};
 use crate::header::Header;
 use crate::header::features::event_desc::EventDesc;
@@ -49,37 +48,5 @@ impl EventNames {
         told.or_else(described)
             .or_else(|| evsel.map(|evsel| (self.fallback)(&evsel.attr)))
             .unwrap_or_default()
-    }
-}
-
-/// The event of samples, of which few are of a new id.
-pub struct EventOf {
-    /// By the last bits of the id: it, and the event.
-    recent: [Option<(u64, u32)>; RECENT],
-}
-
-/// Ids are counted up, one for each event and CPU.
-const RECENT: usize = 64;
-
-impl Default for EventOf {
-    fn default() -> Self {
-        EventOf { recent: [None; RECENT] }
-    }
-}
-
-impl EventOf {
-    /// The event of a sample, as [`Evlist::index_of_sample`].
-    #[inline]
-    pub fn sample(&mut self, record: Record<'_>, evlist: &Evlist) -> Option<usize> {
-        let Some(id) = evlist.id_of_sample(record.bytes) else { return evlist.index_of_sample(record.bytes) };
-        let place = self.recent.get_mut(id as usize % RECENT)?;
-        match *place {
-            Some((known, index)) if known == id => Some(index as usize),
-            _ => {
-                let index = evlist.index_of_sample(record.bytes)?;
-                *place = Some((id, index as u32));
-                Some(index)
-            }
-        }
     }
 }

@@ -34,6 +34,13 @@ impl View<'_> {
         (self.kernel.epoch(), self.user.as_ref().map_or(0, |user| user.epoch()))
     }
 
+    /// As [`View::epochs`], but a process that forked has its parent's until either's maps change: for what follows from
+    /// the maps alone, and not from their hit flags.
+    #[inline]
+    pub fn contents(&self) -> (u64, u64) {
+        (self.kernel.contents(), self.user.as_ref().map_or(0, |user| user.contents()))
+    }
+
     /// The map of an address of this cpumode.
     #[inline]
     pub fn find(&mut self, cpumode: CpuMode, ip: u64) -> Option<Found<'_>> {

@@ -8,6 +8,7 @@ pub mod filter;
 mod pipeline;
 pub mod plugins;
 mod scan;
+mod settled;
 
 pub use chain::Chain;
 pub use counts::Counts;

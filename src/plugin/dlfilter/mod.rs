@@ -17,12 +17,12 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use self::abi::{Description, Filter, Functions, Start, Stop};
 use self::host::{FUNCTIONS, Host, Phase};
-use super::events::{EventNames, EventOf, NameOf};
+use super::events::{EventNames, NameOf};
 use super::fixed::Plan;
 use super::resolve::Resolver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Record;
-use crate::evlist::Evlist;
+use crate::evlist::{Evlist, RecentEvents};
 use crate::header::Header;
 use crate::session::Session;
 
@@ -65,7 +65,7 @@ pub struct DlFilter {
     names: EventNames,
     resolver: Rc<RefCell<Resolver>>,
     plans: Vec<Plan>,
-    event_of: EventOf,
+    recent_events: RecentEvents,
     running: bool,
     can_ask: bool,
     // Behind everything that points into it.
@@ -117,7 +117,7 @@ impl DlFilter {
             names: EventNames::new(names),
             resolver,
             plans: Vec::new(),
-            event_of: EventOf::default(),
+            recent_events: RecentEvents::default(),
             running: false,
             can_ask: functions.is_some(),
             _library: library,
@@ -214,7 +214,7 @@ impl DlFilter {
             When::Late => self.late,
         };
         let Some(filter) = filter else { return Ok(true) };
-        let Some(index) = self.event_of.sample(record, evlist) else { return Ok(true) };
+        let Some(index) = self.recent_events.index(evlist, record.bytes) else { return Ok(true) };
         if self.plans.len() < evlist.evsels().len() {
             self.prepare(evlist);
         }

@@ -28,7 +28,7 @@ pub use self::spec::Spec;
 use self::callchain::Chains;
 use self::host::{Ctx, HOST, NO_RECORD, Phase, Where};
 use self::progress::Progress;
-use super::events::{EventNames, EventOf, NameOf};
+use super::events::{EventNames, NameOf};
 use super::fixed::{Plan, Words};
 use super::resolve::Resolver;
 use crate::abi::feature::Feature;
@@ -37,7 +37,7 @@ use crate::abi::record::RecordType;
 use crate::bytes::ByteOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Record;
-use crate::evlist::Evlist;
+use crate::evlist::{Evlist, RecentEvents};
 use crate::header::Header;
 use crate::session::Session;
 
@@ -81,7 +81,7 @@ pub struct Plugin {
     wanted: [u64; 4],
     /// By index, whether samples of an event are wanted, as far as was asked.
     events: Vec<bool>,
-    event_of: EventOf,
+    recent_events: RecentEvents,
     plans: Vec<Plan>,
     words: Words,
     /// First and last time of the batch's samples.
@@ -130,7 +130,7 @@ impl Plugin {
             data: null_mut(),
             records,
             events: Vec::new(),
-            event_of: EventOf::default(),
+            recent_events: RecentEvents::default(),
             plans: Vec::new(),
             words: Words::default(),
             times: (u64::MAX, 0),
@@ -331,7 +331,7 @@ impl Plugin {
     /// Describes a sample. False if the plugin does not want those of its event, or it is too short for that.
     #[inline]
     fn tell_sample(&mut self, told: &mut abi::Record, record: Record<'_>, evlist: &Evlist) -> bool {
-        let Some(event) = self.event_of.sample(record, evlist) else { return false };
+        let Some(event) = self.recent_events.index(evlist, record.bytes) else { return false };
         if !self.info.events.is_empty() && !self.wants_event(event, evlist) {
             return false;
         }

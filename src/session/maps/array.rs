@@ -192,8 +192,14 @@ impl MapArray {
 
     /// The range around an address in which there is no map, for an address that has none.
     pub fn gap(&mut self, ip: u64) -> (u64, u64) {
+        self.around(ip, |_, _| false)
+    }
+
+    /// A range around an address that, besides the map at the address, has no maps or such that are like it, given each
+    /// and its hit flag. It need not be the widest.
+    pub fn around(&mut self, ip: u64, is_like: impl FnMut(&Map, bool) -> bool) -> (u64, u64) {
         self.sort();
-        self.sorted.as_deref().map_or((0, u64::MAX), |sorted| sorted.gap(ip))
+        self.sorted.as_deref().map_or((0, u64::MAX), |sorted| sorted.around(ip, is_like))
     }
 
     /// The lowest start and highest end of the maps that `wanted` picks, given each map and its hit flag.

@@ -32,6 +32,9 @@ impl Entry {
     }
 }
 
+/// How many neighbours [`Sorted::around`] asks on either side.
+const AROUND: usize = 16;
+
 /// Maps in order of their starts; of equal starts, the one that came first stands first.
 #[derive(Clone, Default)]
 pub(super) struct Sorted {
@@ -55,14 +58,23 @@ impl Sorted {
         (ip < candidates.last()?.end).then_some(after - 1)
     }
 
-    /// The range around an address without a map in which there is none either.
-    pub(super) fn gap(&self, ip: u64) -> (u64, u64) {
-        let after = self.entries.partition_point(|e| e.start <= ip);
-        let before = self.entries.get(..after).and_then(|e| e.last());
-        match (self.overlapping, before) {
-            (true, Some(_)) => (ip, ip.saturating_add(1)),
-            _ => (before.map_or(0, |e| e.end), self.entries.get(after).map_or(u64::MAX, |e| e.start)),
+    /// A range around an address that, besides the map at the address, has only maps which are like it. It ends before the
+    /// next of others, or where enough were asked; where maps overlap, it is the address alone.
+    pub(super) fn around(&self, ip: u64, mut is_like: impl FnMut(&Map, bool) -> bool) -> (u64, u64) {
+        if self.overlapping {
+            return (ip, ip.saturating_add(1));
         }
+        let next = self.entries.partition_point(|e| e.start <= ip);
+        let (before, after) = self.entries.split_at(next);
+        let here = before.last().filter(|e| ip < e.end);
+        let before = before.get(..before.len() - usize::from(here.is_some())).unwrap_or_default();
+        // One more than are asked bounds the range in any case.
+        let unlike_after = after.iter().take(AROUND).position(|e| !is_like(&e.map, e.hit)).unwrap_or(AROUND);
+        let unlike_before =
+            before.iter().rev().take(AROUND).position(|e| !is_like(&e.map, e.hit)).unwrap_or(AROUND);
+        let end = after.get(unlike_after).map_or(u64::MAX, |e| e.start);
+        let start = before.iter().rev().nth(unlike_before).map_or(0, |e| e.end);
+        (start, end)
     }
 
     /// Where `map` itself sits.
@@ -232,4 +244,45 @@ fn merge_over(mut lower: Vec<Entry>, upper: Vec<Entry>) -> Vec<Entry> {
     merged.extend(current);
     merged.extend(lower);
     merged
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::session::dso::{Dso, DsoKind};
+    use crate::session::map::Extent;
+
+    /// Maps, and whether each is hit.
+    fn array(ranges: &[(u64, u64, bool)]) -> Sorted {
+        let dso = Dso::detached(b"a", DsoKind::User);
+        let map = |start, end| Map::new(Extent { start, end, pgoff: 0 }, Arc::clone(&dso), 5, 2);
+        let entry = |&(start, end, hit)| Entry { hit, ..Entry::new(Arc::new(map(start, end))) };
+        Sorted { entries: ranges.iter().map(entry).collect(), ..Sorted::default() }
+    }
+
+    #[test]
+    fn around_an_address_are_only_maps_that_are_like_it() {
+        let maps = array(&[(10, 20, false), (30, 40, true), (40, 50, true), (60, 70, false), (80, 90, true)]);
+        let hit = |_: &Map, hit: bool| hit;
+        // In a map that is hit, in a gap between such and another, in one that is not.
+        assert_eq!(maps.around(35, hit), (20, 60));
+        assert_eq!(maps.around(55, hit), (20, 60));
+        assert_eq!(maps.around(65, hit), (20, u64::MAX));
+        assert_eq!(maps.around(5, hit), (0, 10));
+        assert_eq!(maps.around(95, hit), (70, u64::MAX));
+        assert_eq!(maps.around(35, |_, _| false), (20, 40));
+        assert_eq!(maps.around(45, |_, _| false), (40, 60));
+        assert_eq!(maps.around(25, |_, _| true), (0, u64::MAX));
+        assert_eq!(array(&[]).around(7, hit), (0, u64::MAX));
+    }
+
+    #[test]
+    fn around_goes_some_maps_far_and_nowhere_where_maps_overlap() {
+        let many: Vec<_> = (0..100).map(|i| (i * 10, i * 10 + 10, true)).collect();
+        let far = AROUND as u64 * 10;
+        assert_eq!(array(&many).around(505, |_, hit| hit), (500 - far, 510 + far));
+        let overlapping = Sorted { overlapping: true, ..array(&[(10, 20, true), (15, 30, true)]) };
+        assert_eq!(overlapping.around(17, |_, hit| hit), (17, 18));
+    }
 }

@@ -1,7 +1,7 @@
 //! Which maps the addresses of samples lie in.
 //!
-//! Most addresses were seen before. What has been dealt with is remembered by page and address space, and for the
-//! kernel's text by range, so that a look-up is left only for the rest. For samples with a dumped stack, every word
+//! Most addresses were seen before. What has been dealt with is remembered as ranges of an address space, so that a
+//! look-up is left only for the rest. For samples with a dumped stack, every word
 //! of it that points into an executable map counts, which is a safe superset of what unwinding would touch.
 
 use crate::abi::misc::{
@@ -13,27 +13,18 @@ use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::mmap::PROT_EXEC;
 use crate::event::{Record, sample};
-use crate::evlist::{Evlist, SampleLayout};
+use crate::evlist::{RecentEvents, SampleLayout};
 use crate::session::{MachinePid, Map, Session, View};
 
+use super::super::settled::Settled;
 use super::{BuildIds, Context, Style, is_32_bit_vdso};
 
-const PAGE: u32 = 12;
-const SLOTS: usize = 1 << 11;
-const SETTLED: usize = 6;
-
 /// Addresses that need no further look.
+#[derive(Default)]
 pub(super) struct Hits {
-    /// (page, epoch of the address space).
-    pages: Box<[(u64, u64)]>,
-    /// Start, end and epoch of the kernel map that was last dealt with.
-    kernel: (u64, u64, u64),
-    /// Start and length of ranges of the user's address space that were last dealt with, and its epoch: maps, and gaps
-    /// between maps. Where code is built without frame pointers, half of a callchain may be data that points to gaps.
-    settled: [(u64, u64); SETTLED],
-    settled_of: u64,
-    /// Id and event of the last sample.
-    event: Option<(u64, usize)>,
+    /// Ranges that have been dealt with.
+    settled: Settled,
+    recent_events: RecentEvents,
     /// Maps met in the sample at hand that have not been dealt with: cpumode, index and map.
     found: Vec<Hit>,
 }
@@ -44,84 +35,32 @@ pub(super) struct Hit {
     pub map: std::sync::Arc<Map>,
 }
 
-impl Default for Hits {
-    fn default() -> Self {
-        Hits {
-            pages: vec![(0, 0); SLOTS].into(),
-            kernel: (1, 0, 0),
-            settled: [(0, 0); SETTLED],
-            settled_of: 0,
-            event: None,
-            found: Vec::new(),
-        }
-    }
-}
-
 impl Hits {
-    /// The layout of a sample; neighbours are mostly of one event, so the id is rarely looked up.
-    #[inline]
-    fn layout<'e>(&mut self, evlist: &'e Evlist, bytes: &[u8]) -> Option<&'e SampleLayout> {
-        let Some(id) = evlist.id_of_sample(bytes) else { return evlist.layout_of_sample(bytes) };
-        let index = match self.event {
-            Some((last, index)) if last == id => index,
-            _ => {
-                let index = evlist.index_of_sample(bytes)?;
-                self.event = Some((id, index));
-                index
-            }
-        };
-        evlist.evsels().get(index).map(|e| &e.layout)
-    }
-
     /// One address of a cpumode.
     #[inline]
     fn address(&mut self, view: &mut View<'_>, epochs: Epochs, mode: CpuMode, ip: u64, per_map: bool) {
         let epoch = match mode {
-            CpuMode::Kernel => {
-                let (start, end, epoch) = self.kernel;
-                if start <= ip && ip < end && epoch == epochs.kernel {
-                    return;
-                }
-                epochs.kernel
-            }
-            CpuMode::User if epochs.user == 0 => return,
-            CpuMode::User => {
-                let within = |&(start, len): &(u64, u64)| ip.wrapping_sub(start) < len;
-                if self.settled_of == epochs.user && self.settled.iter().any(within) {
-                    return;
-                }
-                epochs.user
-            }
-            CpuMode::GuestKernel => epochs.kernel,
-            CpuMode::GuestUser => epochs.user,
+            CpuMode::Kernel | CpuMode::GuestKernel => epochs.kernel,
+            CpuMode::User | CpuMode::GuestUser if epochs.user != 0 => epochs.user,
             _ => return,
         };
-        let page = ip >> PAGE;
-        let slot = (page ^ epoch.wrapping_mul(0x9e37_79b9)) as usize % SLOTS;
-        if self.pages.get(slot) == Some(&(page, epoch)) {
+        if self.settled.ranges(epoch, 0).answer(ip).is_some() {
             return;
         }
-        self.look_up(view, mode, ip, epoch, slot, per_map);
+        self.look_up(view, mode, ip, epoch, per_map);
     }
 
     #[inline(never)]
-    fn look_up(
-        &mut self,
-        view: &mut View<'_>,
-        mode: CpuMode,
-        ip: u64,
-        epoch: u64,
-        slot: usize,
-        per_map: bool,
-    ) {
+    fn look_up(&mut self, view: &mut View<'_>, mode: CpuMode, ip: u64, epoch: u64, per_map: bool) {
+        let dealt_with = |map: &Map, hit: bool| if per_map { hit } else { map.dso().is_hit() };
         let Some(found) = view.find(mode, ip) else {
-            if let Some(maps) = (mode == CpuMode::User).then(|| view.maps(mode)).flatten() {
-                self.settle(epoch, maps.gap(ip));
+            if let Some(maps) = view.maps(mode) {
+                self.settled.put(epoch, 0, maps.around(ip, dealt_with), false);
             }
             return;
         };
-        let (index, start, end) = (found.index, found.map.start(), found.map.end());
-        let new = if per_map { !found.hit } else { !found.map.dso().is_hit() };
+        let (index, start) = (found.index, found.map.start());
+        let new = !dealt_with(found.map, found.hit);
         if new && !is_32_bit_vdso(found.map.dso(), start) {
             self.found.push(Hit { mode, map: found.map.clone() });
             found.map.dso().mark_hit();
@@ -129,30 +68,8 @@ impl Hits {
         if new && per_map {
             view.mark_hit(mode, index);
         }
-        // Only a page that lies in the map as a whole says the same for all its addresses.
-        let page = ip >> PAGE;
-        let whole = start <= page << PAGE && (page << PAGE).saturating_add(1 << PAGE) <= end;
-        if whole && let Some(entry) = self.pages.get_mut(slot) {
-            *entry = (page, epoch);
-        }
-        match mode {
-            CpuMode::Kernel => self.kernel = (start, end, epoch),
-            CpuMode::User => self.settle(epoch, (start, end)),
-            _ => {}
-        }
-    }
-}
-
-impl Hits {
-    /// Notes that a range of the user's address space has been dealt with.
-    fn settle(&mut self, epoch: u64, (start, end): (u64, u64)) {
-        if self.settled_of != epoch {
-            self.settled_of = epoch;
-            self.settled = [(0, 0); SETTLED];
-        }
-        self.settled.rotate_right(1);
-        if let Some(first) = self.settled.first_mut() {
-            *first = (start, end.saturating_sub(start));
+        if let Some(maps) = view.maps(mode) {
+            self.settled.put(epoch, 0, maps.around(ip, dealt_with), false);
         }
     }
 }
@@ -195,7 +112,8 @@ impl<'h, 'v> Looker<'h, 'v> {
         per_map: bool,
     ) -> Self {
         let view = session.view(machine, pid, tid);
-        let epochs = view.epochs();
+        // Hit flags of maps are the process's own.
+        let epochs = if per_map { view.epochs() } else { view.contents() };
         Looker { hits, view, epochs: Epochs { kernel: epochs.0, user: epochs.1 }, per_map }
     }
 
@@ -257,7 +175,7 @@ impl BuildIds {
     /// Marks what a sample hits, and puts what is new before it.
     pub(super) fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<()> {
         let evlist = cx.evlist;
-        let Some(layout) = self.hits.layout(evlist, record.bytes) else { return Ok(()) };
+        let Some(layout) = self.hits.recent_events.layout(evlist, record.bytes) else { return Ok(()) };
         let order = record.order;
         let word = |at: Option<usize>| at.and_then(|at| order.u64(record.bytes, at));
         let id = |at: usize| order.u32(record.bytes, at).map_or(-1, u32::cast_signed);

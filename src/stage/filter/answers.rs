@@ -1,10 +1,11 @@
-//! Answers to questions of places, remembered by address and by range.
+//! Answers to questions of places, remembered by address, and how they are found.
+
+use super::program::Names;
+use crate::session::{Dso, Map};
 
 const SLOTS_BITS: u32 = 14;
 /// How many slots there are.
 pub const SLOTS: usize = 1 << SLOTS_BITS;
-/// Ranges that are kept of an address space.
-const SETTLED: usize = 6;
 /// Questions whose answers are remembered.
 const REMEMBERED: u32 = 32;
 
@@ -41,7 +42,7 @@ fn bit(question: u32) -> u32 {
 /// Answers of an address of an address space.
 #[derive(Clone, Copy, Default)]
 pub struct Slot {
-    /// Address or page.
+    /// The address.
     pub at: u64,
     /// Version of the address space; 0 if the slot is free.
     pub epoch: u64,
@@ -59,49 +60,34 @@ impl Slot {
     }
 }
 
-/// Ranges of an address space that were asked for last and have no place that is meant, by question: of most places
-/// that is so.
-#[derive(Default)]
-pub struct Settled {
-    epoch: u64,
-    /// Start and length.
-    ranges: Vec<[(u64, u64); SETTLED]>,
-}
-
-impl Settled {
-    /// Whether the answer is no.
-    #[inline]
-    pub fn is_no(&self, epoch: u64, ip: u64, question: u32) -> bool {
-        let within = |&(start, len): &(u64, u64)| ip.wrapping_sub(start) < len;
-        self.epoch == epoch
-            && self.ranges.get(question as usize).is_some_and(|ranges| ranges.iter().any(within))
-    }
-
-    /// Notes a range whose answer is no.
-    pub fn put(&mut self, epoch: u64, (start, end): (u64, u64), question: u32) {
-        if self.epoch != epoch {
-            self.epoch = epoch;
-            self.ranges.clear();
-        }
-        if question >= REMEMBERED {
-            return;
-        }
-        let index = question as usize;
-        if self.ranges.len() <= index {
-            self.ranges.resize(index + 1, Default::default());
-        }
-        if let Some(ranges) = self.ranges.get_mut(index) {
-            ranges.rotate_right(1);
-            if let Some(first) = ranges.first_mut() {
-                *first = (start, end.saturating_sub(start));
-            }
-        }
-    }
-}
-
 /// Where an address of an address space is kept.
 #[inline]
 pub fn slot_of(at: u64, epoch: u64) -> usize {
     let hash = (at ^ epoch.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> (u64::BITS - SLOTS_BITS)) as usize
+}
+
+/// The addresses of a map around one that lies in none of the ranges; `addr` is what the ranges have for it.
+pub fn gap(ranges: &[(u64, u64)], map: &Map, ip: u64, addr: Option<u64>) -> Option<(u64, u64)> {
+    let (start, end) = (map.start(), map.end());
+    let Some(addr) = addr else { return Some((start, end)) };
+    let next = ranges.partition_point(|range| range.0 <= addr);
+    let before = next.checked_sub(1).and_then(|at| ranges.get(at)).map_or(0, |range| range.1);
+    let after = ranges.get(next).map_or(u64::MAX, |range| range.0);
+    if addr < before {
+        return None;
+    }
+    // Both count in bytes, so their distances are the same.
+    Some((start.max(ip.saturating_sub(addr - before)), end.min(ip.saturating_add(after - addr))))
+}
+
+/// Whether a DSO goes by one of these names: as shown, as recorded, or without its folder. Patterns are for the name as
+/// shown.
+pub fn is_dso(dso: &Dso, names: &Names) -> bool {
+    match names {
+        Names::Pattern(_) => names.has(dso.shown_name()),
+        Names::Exact(_) => {
+            [dso.shown_name(), dso.long_name(), dso.short_name()].into_iter().any(|name| names.has(name))
+        }
+    }
 }

@@ -24,6 +24,7 @@ pub mod short;
 #[cfg(test)]
 mod tests;
 mod values;
+mod who;
 
 use std::fmt;
 
@@ -31,9 +32,10 @@ use rustc_hash::FxHashSet;
 
 use self::expr::{Expr, Field};
 use self::fault::{Fault, Span};
-use self::places::{Places, Question, Who};
+use self::places::{Places, Question};
 use self::program::{Check, KEEP, Program, Recorded, Word};
 use self::sample::Sample;
+use self::who::Who;
 use super::{Context, Order, Stage, Verdict};
 use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
@@ -41,7 +43,7 @@ use crate::abi::record::RecordType;
 use crate::abi::sample as s;
 use crate::error::Result;
 use crate::event::Record;
-use crate::evlist::{Attr, Evlist};
+use crate::evlist::{Attr, Evlist, RecentEvents};
 use crate::header::Header;
 use crate::header::features::build_ids::{BuildIdEntry, BuildIdTable};
 use crate::header::features::event_desc::EventDesc;
@@ -106,6 +108,7 @@ pub struct Filter {
     /// How many events it is compiled for; none yet if there can't be so many.
     compiled_for: usize,
     places: Option<Places>,
+    recent_events: RecentEvents,
     name_of: fn(&Attr) -> String,
     defers: bool,
     /// Cookies of samples that stay, and of those that go.
@@ -122,7 +125,7 @@ impl Filter {
     pub fn new(clauses: Vec<Clause>, load: LoadOptions, name_of: fn(&Attr) -> String) -> Filter {
         let any = |wanted: fn(Field) -> bool| clauses.iter().any(|clause| clause.expr.any_field(wanted));
         let named = any(|field| field == Field::Comm || field.needs_maps());
-        let places = named.then(|| Places::new(load, !any(Field::needs_symbols)));
+        let places = named.then(|| Places::new(load, any(Field::needs_symbols)));
         Filter {
             order: if named { Order::SideBand } else { Order::File },
             clauses,
@@ -130,6 +133,7 @@ impl Filter {
             program: Program::empty(),
             compiled_for: usize::MAX,
             places,
+            recent_events: RecentEvents::default(),
             name_of,
             defers: false,
             kept_cookies: FxHashSet::default(),
@@ -184,7 +188,7 @@ impl Filter {
             let yes = match &step.check {
                 Check::Word(word, ranges) => sample.word(*word).is_some_and(|value| ranges.contains(value)),
                 Check::Event(meant) => {
-                    let index = cx.evlist.index_of_sample(sample.record.bytes);
+                    let index = self.recent_events.index(cx.evlist, sample.record.bytes);
                     index.and_then(|index| meant.get(index)).copied().unwrap_or(false)
                 }
                 check => match &mut self.places {
@@ -199,7 +203,9 @@ impl Filter {
 
     #[inline]
     fn sample(&mut self, record: Record<'_>, cx: &mut Context<'_>) -> Result<Verdict> {
-        let Some(layout) = cx.evlist.layout_of_sample(record.bytes) else { return Ok(Verdict::Keep) };
+        let Some(layout) = self.recent_events.layout(cx.evlist, record.bytes) else {
+            return Ok(Verdict::Keep);
+        };
         let sample = Sample { record, layout };
         let keeps = self.keeps(&sample, cx)?;
         self.asked += 1;
@@ -279,7 +285,7 @@ fn ask(
         Check::FramePlace(of, wanted, number) => {
             let who = who.get_or_insert_with(|| places.who(sample, cx.session));
             let question = Question { of: *of, wanted, number: *number };
-            sample.any_frame(|mode, ip| places.ask(cx.session, who, mode, ip, question))
+            places.ask_frames(cx.session, who, sample, question)
         }
         check => ask_frames(check, sample),
     }

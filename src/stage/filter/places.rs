@@ -1,62 +1,26 @@
 //! Names of threads and of places in the code, looked up when a filter asks and remembered.
 //!
 //! Mostly all addresses of a map have the same answer: to questions of DSOs always, and to one of a symbol if the DSO has
-//! none of that name. So the ranges asked for last are kept with their answers, maps and the gaps between them. Other
-//! answers are kept by address and version of the address space; where no question is of a symbol, by page, if a map
-//! covers it whole. Answers to questions of DSOs are kept by DSO besides, and those to questions of symbols by address
-//! within the DSO, since many processes have it mapped.
+//! none of that name. So answers are kept by range of an address space, gaps between maps included. What is left of
+//! questions of symbols is kept by address, of the address space and then of the DSO, since many processes have it mapped.
+//! Answers to questions of DSOs are kept by DSO besides.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{Answers, SLOTS, Settled, Slot, slot_of};
-use super::program::{Names, Place, Wanted};
-use super::sample::Sample;
+use super::super::settled::{self, Settled};
+use super::answers::{Answers, SLOTS, Slot, gap, is_dso, slot_of};
+use super::program::{Names, Place, Wanted, Word};
+use super::sample::{Entry, Sample};
+use super::who::{RecentWho, Who, is_guest};
 use crate::abi::misc::CpuMode;
+use crate::error::Result;
 use crate::header::features::build_ids::BuildIdEntry;
 use crate::session::dso::DEFAULT_GUEST;
-use crate::session::{Dso, HOST, MachinePid, Map, Session, Thread};
+use crate::session::{Dso, HOST, MachinePid, Map, Session};
 use crate::symbol::LoadOptions;
 use crate::symbol::tables::Symbols;
-
-const PAGE: u32 = 12;
-
-/// Whose addresses are looked up.
-#[derive(Clone, Copy)]
-pub struct Who {
-    guest: bool,
-    machine: MachinePid,
-    pid: i32,
-    tid: i32,
-    kernel: u64,
-    user: u64,
-}
-
-impl Who {
-    fn of(mode: CpuMode, pid: i32, tid: i32, session: &mut Session) -> Who {
-        let machine = session.machine_of(mode, None, pid);
-        let (kernel, mut user) = session.view(machine, pid, tid).epochs();
-        // What a process does after its end, it does in the kernel; perf has forgotten its maps.
-        if pid == tid && session.thread(machine, pid, tid).is_some_and(Thread::has_exited) {
-            user = 0;
-        }
-        Who { guest: is_guest(mode), machine, pid, tid, kernel, user }
-    }
-
-    #[inline]
-    fn epoch(&self, mode: CpuMode) -> u64 {
-        match mode {
-            CpuMode::Kernel | CpuMode::GuestKernel => self.kernel,
-            CpuMode::User | CpuMode::GuestUser => self.user,
-            _ => 0,
-        }
-    }
-}
-
-fn is_guest(mode: CpuMode) -> bool {
-    matches!(mode, CpuMode::GuestKernel | CpuMode::GuestUser)
-}
 
 /// A question to a place.
 #[derive(Clone, Copy)]
@@ -77,13 +41,11 @@ type Asked = ((MachinePid, i32, i32), Option<Arc<[u8]>>);
 
 /// What is remembered.
 pub struct Places {
-    /// Of the kernel, and of the process whose addresses were looked up last.
-    kernel: Settled,
-    user: Settled,
+    settled: Settled,
     slots: Box<[Slot]>,
     /// By address in the DSO instead, with the DSO in the place of the address space.
     in_dso: Box<[Slot]>,
-    by_page: bool,
+    needs_symbols: bool,
     dsos: Vec<Answers>,
     /// By DSO and question: where in its table symbols are that may be meant, if that is known.
     ranges: FxHashMap<(u32, u32), Option<Ranges>>,
@@ -92,25 +54,23 @@ pub struct Places {
     build_ids: FxHashMap<(MachinePid, Box<[u8]>), String>,
     /// The thread asked for last, and its name.
     thread: Option<Asked>,
-    /// Whose addresses were looked up last.
-    who: Option<Who>,
+    who: RecentWho,
 }
 
 impl Places {
-    /// Nothing remembered. `by_page` if no question will be of a symbol.
-    pub fn new(load: LoadOptions, by_page: bool) -> Places {
+    /// Nothing remembered. `needs_symbols` if a question will be of one.
+    pub fn new(load: LoadOptions, needs_symbols: bool) -> Places {
         Places {
-            kernel: Settled::default(),
-            user: Settled::default(),
-            slots: vec![Slot::default(); SLOTS].into(),
-            in_dso: vec![Slot::default(); if by_page { 0 } else { SLOTS }].into(),
-            by_page,
+            settled: Settled::default(),
+            slots: vec![Slot::default(); if needs_symbols { SLOTS } else { 0 }].into(),
+            in_dso: vec![Slot::default(); if needs_symbols { SLOTS } else { 0 }].into(),
+            needs_symbols,
             dsos: Vec::new(),
             ranges: FxHashMap::default(),
             symbols: Symbols::new(load),
             build_ids: FxHashMap::default(),
             thread: None,
-            who: None,
+            who: RecentWho::default(),
         }
     }
 
@@ -132,7 +92,7 @@ impl Places {
 
     /// Forgets all answers.
     pub fn forget(&mut self) {
-        (self.kernel, self.user) = (Settled::default(), Settled::default());
+        self.settled = Settled::default();
         self.slots.fill(Slot::default());
         self.in_dso.fill(Slot::default());
         self.dsos.clear();
@@ -143,13 +103,14 @@ impl Places {
     /// Threads or maps have changed.
     #[inline]
     pub fn forget_threads(&mut self) {
-        (self.thread, self.who) = (None, None);
+        self.thread = None;
+        self.who.forget();
     }
 
     /// The kernel's map may have come: its symbols will be asked for.
     pub fn expect_kernel(&mut self, session: &Session) {
         let host = session.machines().host();
-        if let (false, Some(map)) = (self.by_page, host.kernel_map()) {
+        if let (true, Some(map)) = (self.needs_symbols, host.kernel_map()) {
             self.symbols.expect_kernel(map.dso(), host.reference_symbol());
         }
     }
@@ -157,12 +118,7 @@ impl Places {
     /// Whose the addresses of a sample are.
     #[inline]
     pub fn who(&mut self, sample: &Sample<'_>, session: &mut Session) -> Who {
-        let (pid, tid) = sample.ids();
-        let mode = sample.record.cpumode();
-        match self.who {
-            Some(who) if (who.pid, who.tid, who.guest) == (pid, tid, is_guest(mode)) => who,
-            _ => *self.who.insert(Who::of(mode, pid, tid, session)),
-        }
+        self.who.of(sample, session)
     }
 
     /// Whether the name of the sample's thread is one of these. A thread of no name, or that has
@@ -196,29 +152,55 @@ impl Places {
         ip: u64,
         question: Question<'_>,
     ) -> bool {
-        let epoch = who.epoch(mode);
-        if epoch == 0 {
-            return false;
+        if let Some(answer) = self.settled(who, mode, question.number).answer(ip) {
+            return answer;
         }
-        let is_no = match mode {
-            CpuMode::User => self.user.is_no(epoch, ip, question.number),
-            CpuMode::Kernel => self.kernel.is_no(epoch, ip, question.number),
-            _ => false,
-        };
-        if is_no {
-            return false;
-        }
-        let at = if self.by_page { ip >> PAGE } else { ip };
-        let index = slot_of(at, epoch);
-        match self.slots.get(index) {
-            Some(slot) if (slot.at, slot.epoch) == (at, epoch) => {
-                if let Some(answer) = slot.answers.get(question.number) {
-                    return answer;
-                }
-            }
-            _ => {}
+        let index = slot_of(ip, who.epoch(mode));
+        if question.of == Place::Symbol
+            && let Some(slot) = self.slots.get(index)
+            && (slot.at, slot.epoch) == (ip, who.epoch(mode))
+            && let Some(answer) = slot.answers.get(question.number)
+        {
+            return answer;
         }
         self.look_up(session, who, mode, ip, question, index)
+    }
+
+    /// Ranges of addresses whose answers are known.
+    #[inline]
+    fn settled(&self, who: &Who, mode: CpuMode, question: u32) -> &settled::Ranges {
+        match who.epoch(mode) {
+            0 => &settled::Ranges::NOTHING,
+            epoch => self.settled.ranges(epoch, question),
+        }
+    }
+
+    /// Whether the place of a frame is meant, of the sample's instruction pointer or its callchain. An error if the
+    /// callchain does not fit the sample.
+    pub fn ask_frames(
+        &mut self,
+        session: &mut Session,
+        who: &Who,
+        sample: &Sample<'_>,
+        question: Question<'_>,
+    ) -> Result<bool> {
+        let mut mode = sample.record.cpumode();
+        if sample.word(Word::Ip).is_some_and(|ip| self.ask(session, who, mode, ip, question)) {
+            return Ok(true);
+        }
+        let mut frames = sample.frames()?;
+        loop {
+            let settled = self.settled(who, mode, question.number);
+            match frames.find(|ip| settled.answer(ip) != Some(false)) {
+                None => return Ok(false),
+                Some(Entry::Context(context)) => mode = context,
+                Some(Entry::Ip(ip)) => {
+                    if settled.answer(ip) == Some(true) || self.ask(session, who, mode, ip, question) {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
     }
 
     #[inline(never)]
@@ -232,33 +214,36 @@ impl Places {
         index: usize,
     ) -> bool {
         if question.of == Place::Symbol && mode == CpuMode::Kernel {
-            let before = session.view(who.machine, who.pid, who.tid).epochs();
+            let before = session.view(who.machine, who.pid, who.tid).contents();
             self.symbols.fit_kernel_map(session);
-            if session.view(who.machine, who.pid, who.tid).epochs() != before {
-                self.who = None;
+            if session.view(who.machine, who.pid, who.tid).contents() != before {
+                self.who.forget();
             }
         }
         let mut view = session.view(who.machine, who.pid, who.tid);
         let epoch = who.epoch(mode);
         let Some(map) = view.find(mode, ip).map(|found| Arc::clone(found.map)) else {
-            if let Some(maps) = view.maps(mode).filter(|_| mode == CpuMode::User) {
-                self.user.put(epoch, maps.gap(ip), question.number);
+            if let Some(maps) = view.maps(mode) {
+                let range = maps.around(ip, |map, _| self.is_no(map, question));
+                self.settled.put(epoch, question.number, range, false);
             }
             return false;
         };
         let (answer, range) = self.ask_map(session, who, &map, ip, question);
-        match (mode, range) {
-            (CpuMode::User, Some(range)) if !answer => self.user.put(epoch, range, question.number),
-            (CpuMode::Kernel, Some(range)) if !answer => self.kernel.put(epoch, range, question.number),
-            _ => {}
-        }
-        let at = if self.by_page { ip >> PAGE } else { ip };
-        let page = ip >> PAGE << PAGE;
-        let covers = map.start() <= page && page.saturating_add(1 << PAGE) <= map.end();
-        if (!self.by_page || covers)
-            && let Some(slot) = self.slots.get_mut(index)
-        {
-            slot.put(at, epoch, question.number, answer);
+        let range = range.and_then(|(start, end)| {
+            // All of a map that is not meant: others beside it are not either, mostly.
+            let is_all_no = !answer && (start, end) == (map.start(), map.end());
+            let mut view = session.view(who.machine, who.pid, who.tid);
+            let around = view.maps(mode)?.around(ip, |map, _| is_all_no && self.is_no(map, question));
+            Some(if is_all_no { around } else { (start.max(around.0), end.min(around.1)) })
+        });
+        match range {
+            Some(range) => self.settled.put(epoch, question.number, range, answer),
+            None => {
+                if let Some(slot) = self.slots.get_mut(index) {
+                    slot.put(ip, epoch, question.number, answer);
+                }
+            }
         }
         answer
     }
@@ -275,20 +260,41 @@ impl Places {
         if question.of == Place::Symbol {
             return self.ask_symbol(session, who, map, ip, question);
         }
-        let (dso, names) = (map.dso(), &question.wanted.names);
-        let index = dso.id().0 as usize;
+        (self.ask_dso(map.dso(), question), Some((map.start(), map.end())))
+    }
+
+    /// The answer to a question of a DSO.
+    #[inline]
+    fn ask_dso(&mut self, dso: &Dso, question: Question<'_>) -> bool {
+        let known = self.dsos.get(dso.id().0 as usize).and_then(|answers| answers.get(question.number));
+        known.unwrap_or_else(|| self.compare_dso(dso, question))
+    }
+
+    #[inline(never)]
+    fn compare_dso(&mut self, dso: &Dso, question: Question<'_>) -> bool {
+        let (index, names) = (dso.id().0 as usize, &question.wanted.names);
+        let answer = match question.of {
+            Place::BuildId => self.is_build_id(dso, names),
+            _ => is_dso(dso, names),
+        };
         if self.dsos.len() <= index {
             self.dsos.resize(index + 1, Answers::default());
         }
-        let known = self.dsos.get(index).and_then(|answers| answers.get(question.number));
-        let answer = known.unwrap_or_else(|| match question.of {
-            Place::BuildId => self.is_build_id(dso, names),
-            _ => is_dso(dso, names),
-        });
         if let Some(answers) = self.dsos.get_mut(index) {
             answers.set(question.number, answer);
         }
-        (answer, Some((map.start(), map.end())))
+        answer
+    }
+
+    /// Whether it is known that no address of a map is meant.
+    fn is_no(&mut self, map: &Map, question: Question<'_>) -> bool {
+        match question.of {
+            Place::Symbol => {
+                let ranges = self.ranges.get(&(map.dso().id().0, question.number));
+                ranges.is_some_and(|ranges| ranges.as_ref().is_some_and(Vec::is_empty))
+            }
+            _ => !self.ask_dso(map.dso(), question),
+        }
     }
 
     fn ask_symbol(
@@ -335,31 +341,6 @@ impl Places {
                 let known = self.build_ids.get(&(dso.machine(), Box::from(dso.name())));
                 known.is_some_and(|id| names.has(id.as_bytes()))
             }
-        }
-    }
-}
-
-/// The addresses of a map around one that lies in none of the ranges; `addr` is what the ranges have for it.
-fn gap(ranges: &[(u64, u64)], map: &Map, ip: u64, addr: Option<u64>) -> Option<(u64, u64)> {
-    let (start, end) = (map.start(), map.end());
-    let Some(addr) = addr else { return Some((start, end)) };
-    let next = ranges.partition_point(|range| range.0 <= addr);
-    let before = next.checked_sub(1).and_then(|at| ranges.get(at)).map_or(0, |range| range.1);
-    let after = ranges.get(next).map_or(u64::MAX, |range| range.0);
-    if addr < before {
-        return None;
-    }
-    // Both count in bytes, so their distances are the same.
-    Some((start.max(ip.saturating_sub(addr - before)), end.min(ip.saturating_add(after - addr))))
-}
-
-/// Whether a DSO goes by one of these names: as shown, as recorded, or without its folder. Patterns are for the name as
-/// shown.
-fn is_dso(dso: &Dso, names: &Names) -> bool {
-    match names {
-        Names::Pattern(_) => names.has(dso.shown_name()),
-        Names::Exact(_) => {
-            [dso.shown_name(), dso.long_name(), dso.short_name()].into_iter().any(|name| names.has(name))
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::abi::misc::{
     CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_MAX,
     CONTEXT_USER, CONTEXT_USER_DEFERRED, CpuMode,
 };
+use crate::bytes::ByteOrder;
 use crate::error::Result;
 use crate::event::{Record, sample};
 use crate::evlist::SampleLayout;
@@ -52,29 +53,23 @@ impl<'a> Sample<'a> {
         if self.word(Word::Ip).is_some_and(|ip| is_meant(mode, ip)) {
             return Ok(true);
         }
-        let range = sample::callchain(self.record, self.layout)?.unwrap_or(0..0);
-        let entries = self.record.bytes.get(range).unwrap_or_default();
-        let mut words = entries.chunks_exact(8).filter_map(|entry| self.record.order.u64(entry, 0));
-        while let Some(word) = words.next() {
-            if word < CONTEXT_MAX {
-                if is_meant(mode, word) {
-                    return Ok(true);
-                }
-                continue;
-            }
-            mode = match word {
-                CONTEXT_KERNEL => CpuMode::Kernel,
-                CONTEXT_USER => CpuMode::User,
-                CONTEXT_HV => CpuMode::Hypervisor,
-                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL => CpuMode::GuestKernel,
-                CONTEXT_GUEST_USER => CpuMode::GuestUser,
-                _ => CpuMode::Unknown,
-            };
-            if word == CONTEXT_USER_DEFERRED {
-                words.next();
+        let mut frames = self.frames()?;
+        while let Some(entry) = frames.find(|_| true) {
+            match entry {
+                Entry::Context(context) => mode = context,
+                Entry::Ip(ip) if is_meant(mode, ip) => return Ok(true),
+                Entry::Ip(_) => {}
             }
         }
         Ok(false)
+    }
+
+    /// The callchain. An error if it does not fit the sample.
+    #[inline]
+    pub fn frames(&self) -> Result<Frames<'a>> {
+        let range = sample::callchain(self.record, self.layout)?.unwrap_or(0..0);
+        let (words, _) = self.record.bytes.get(range).unwrap_or_default().as_chunks();
+        Ok(Frames { words: words.iter(), order: self.record.order })
     }
 
     /// The cookie that tells which record has the rest of the callchain.
@@ -84,5 +79,50 @@ impl<'a> Sample<'a> {
         let mut words = entries.chunks_exact(8).map(|entry| self.record.order.u64(entry, 0));
         words.find(|word| *word == Some(CONTEXT_USER_DEFERRED));
         Ok(words.next().flatten())
+    }
+}
+
+/// What stands in a callchain.
+pub enum Entry {
+    /// Addresses behind it are of this cpumode.
+    Context(CpuMode),
+    /// An address.
+    Ip(u64),
+}
+
+/// The rest of a callchain.
+pub struct Frames<'a> {
+    words: std::slice::Iter<'a, [u8; 8]>,
+    order: ByteOrder,
+}
+
+impl Frames<'_> {
+    /// The next address that is wanted, or the next context before it.
+    #[inline(always)]
+    pub fn find(&mut self, is_wanted: impl Fn(u64) -> bool) -> Option<Entry> {
+        while let Some(word) = self.words.next() {
+            let word = match self.order {
+                ByteOrder::Little => u64::from_le_bytes(*word),
+                ByteOrder::Big => u64::from_be_bytes(*word),
+            };
+            if word < CONTEXT_MAX {
+                if is_wanted(word) {
+                    return Some(Entry::Ip(word));
+                }
+                continue;
+            }
+            if word == CONTEXT_USER_DEFERRED {
+                self.words.next();
+            }
+            return Some(Entry::Context(match word {
+                CONTEXT_KERNEL => CpuMode::Kernel,
+                CONTEXT_USER => CpuMode::User,
+                CONTEXT_HV => CpuMode::Hypervisor,
+                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL => CpuMode::GuestKernel,
+                CONTEXT_GUEST_USER => CpuMode::GuestUser,
+                _ => CpuMode::Unknown,
+            }));
+        }
+        None
     }
 }
