@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use crate::abi::record::{HEADER_SIZE, RecordType};
 use crate::bytes::ByteOrder;
+use crate::data::prefetch::prefetch;
 use crate::error::Result;
 use crate::event::Record;
 use crate::reader::Block;
@@ -34,6 +35,8 @@ use crate::reader::Block;
 const ENTRIES_MAX: usize = 512 << 10;
 /// Runs that are merged without a heap.
 const FEW: usize = 16;
+/// How many records further on memory is asked for.
+const AHEAD: usize = 12;
 /// Records that are delivered at once.
 pub const DELIVERED_MAX: usize = 128;
 
@@ -335,6 +338,11 @@ impl<'a> Cursor<'a> {
                 break;
             }
             *self.next += 1;
+            if let Some(ahead) = waiting.get(i + AHEAD) {
+                let at = (ahead.1 - self.base) as usize;
+                prefetch(self.bytes, at);
+                prefetch(self.bytes, at + 64);
+            }
             let rest = self.bytes.get((entry.1 - self.base) as usize..).unwrap_or_default();
             let size = usize::from(order.u16(rest, 6).unwrap_or(0)).max(HEADER_SIZE);
             let record = Record { bytes: rest.get(..size).unwrap_or(rest), order, pos: entry.1 };

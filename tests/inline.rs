@@ -123,6 +123,45 @@ fn inlined_functions_of_cxx_are_frames_as_perf_has_them() {
     }
 }
 
+/// dwz moves what two programs have in common to a file that both refer to: by its path, or by build-id.
+#[test]
+fn debug_information_that_files_share_names_inlined_functions() {
+    let Some(perf) = Perf::here() else { return };
+    let dir = Dir::new();
+    let source = dir.file("p.cpp", INLINING_CXX.as_bytes());
+    let (program, other, shared) = (dir.join("one"), dir.join("two"), dir.join("shared.debug"));
+    for program in [&program, &other] {
+        if !made(Command::new("c++").args(["-O2", "-g", "-o"]).args([program, &source])) {
+            return;
+        }
+    }
+    let Some(input) = recorded(&perf.path, &program, &["--call-graph", "dwarf,4096"]) else { return };
+    let options = ["--inline", "-F", "ip,sym,dso", "--force"];
+    let expected = text_of(&options, &input);
+    assert!(expected.lines().filter(|line| line.ends_with(" leaf (inlined)")).count() > 5, "{expected}");
+    if !made(Command::new("dwz").arg("-m").args([&shared, &program, &other])) {
+        return;
+    }
+    assert_eq!(text_of(&options, &input), expected, "by its path");
+    // Somewhere else, where only the build-id leads to.
+    let notes = run(Command::new("readelf").arg("-n").arg(&shared)).expect_ok("readelf").stdout;
+    let notes = String::from_utf8_lossy(&notes).into_owned();
+    let id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap();
+    let cached = dir.join("cache/.build-id").join(&id[..2]).join(&id[2..]);
+    std::fs::create_dir_all(&cached).unwrap();
+    std::fs::rename(&shared, cached.join("debug")).unwrap();
+    let cache = dir.join("cache");
+    let with_cache = [&options[..], &["--buildid-dir", cache.to_str().unwrap()]].concat();
+    assert_eq!(text_of(&with_cache, &input), expected, "by its build-id");
+    // The functions are there, their names are not.
+    let unnamed = text_of(&options, &input);
+    assert_eq!(unnamed.lines().count(), expected.lines().count());
+    assert!(unnamed.contains(" [unknown] (inlined)") && !unnamed.contains(" leaf (inlined)"), "{unnamed}");
+    // Another file of that name is not taken.
+    std::fs::copy(&other, &shared).unwrap();
+    assert_eq!(text_of(&options, &input), unnamed, "another file");
+}
+
 fn text_of(options: &[&str], input: &Path) -> String {
     let outcome = run(repipe().arg("script").args(options).arg("-i").arg(input)).expect_ok("script");
     String::from_utf8_lossy(&outcome.stdout).into_owned()

@@ -80,7 +80,9 @@ fn at_every_limit(what: &str, all: &Outcome, run: impl Fn(u64) -> Outcome) {
                 worked += 1;
             }
             Some(1) => {
-                assert!(outcome.stderr.starts_with("repipe: "), "{what}");
+                // The C library aborts where it has no memory to note what a new thread has to clean up, and says so first.
+                let said = outcome.stderr.lines().find(|line| !line.starts_with("Fatal glibc error: "));
+                assert!(said.is_some_and(|said| said.starts_with("repipe: ")), "{what}");
                 assert!(!outcome.stderr.contains("panicked"), "{what}");
                 assert!(all.stdout.starts_with(&outcome.stdout), "{what}");
                 failed += 1;

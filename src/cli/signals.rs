@@ -4,13 +4,14 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use crate::data::unfinished;
+use crate::data::{fatal, unfinished};
 
 /// Installs the handlers. Where that fails the process ends on a signal as if they weren't there.
 pub fn install() {
     crate::data::allocator::before_end(unfinished::remove_all);
     crate::data::allocator::end_threads_in_order();
-    crate::data::bus::end_in_order(unfinished::remove_all);
+    fatal::end_on_bus_error(unfinished::remove_all);
+    fatal::end_on_abort(unfinished::remove_all_now);
     // With a handler, a write past the limit fails with EFBIG instead of ending the process.
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let _ = signal_hook::flag::register(SIGXFSZ, ignored);

@@ -29,7 +29,7 @@ impl Mapping {
         // SAFETY: the map is private to this program and only ever read, as bytes, for which every bit pattern is
         // valid. Another process may still write to the file or cut it short: changed bytes are then read, all of
         // which are checked as hostile ones are, and a read past a new end raises SIGBUS, which ends the process (see
-        // `bus`) before its output is renamed into place.
+        // `fatal`) before its output is renamed into place.
         let map = unsafe { MmapOptions::new().map(&file) }.map_err(|e| Error::io(e, "cannot map", &path))?;
         // Faults are cheaper in sequence; failing to say so costs nothing but time.
         let _ = map.advise(memmap2::Advice::Sequential);

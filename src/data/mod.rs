@@ -1,11 +1,12 @@
 //! Where bytes come from: a mapped file, a pipe, a directory; and memory. The only module of the core with `unsafe` (the
-//! map and what becomes of it, the allocator).
+//! map and what becomes of it, the allocator, a hint to the processor).
 
 pub mod allocator;
-pub mod bus;
+pub mod fatal;
 mod generation;
 mod map;
 pub mod parallel;
+pub mod prefetch;
 pub mod unfinished;
 
 use std::fs::File;

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::allocator::may_fail;
 
@@ -53,5 +53,18 @@ pub fn remove_all() {
     for file in all {
         // Nothing more can be done about a failure at this point.
         let _ = std::fs::remove_file(file);
+    }
+}
+
+/// As [`remove_all`], from wherever the process was stopped: it neither waits, nor allocates or frees. What another thread is
+/// giving its name at this moment is left to it.
+pub fn remove_all_now() {
+    let all = match FILES.try_lock() {
+        Ok(all) => all,
+        Err(TryLockError::Poisoned(all)) => all.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    for file in all.iter() {
+        let _ = rustix::fs::unlink(file.as_path());
     }
 }

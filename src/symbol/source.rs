@@ -44,6 +44,14 @@ impl SymbolSource {
     pub fn new(kind: DsoKind, path: impl Into<PathBuf>, build_id: Option<BuildId>) -> Self {
         SymbolSource { path: path.into(), build_id, kind, root: None }
     }
+
+    /// The path, or if nothing is there, the same within the mount namespace of the DSO's process.
+    pub(super) fn on_system(&self, path: PathBuf) -> PathBuf {
+        match &self.root {
+            Some(root) if !path.exists() => root.join(relative(&path)),
+            _ => path,
+        }
+    }
 }
 
 /// Where to look and how to load.
@@ -95,6 +103,12 @@ impl LoadOptions {
         }
     }
 
+    /// Where systems keep the debug file of a build-id.
+    pub(super) fn debug_file(&self, id: &BuildId) -> PathBuf {
+        let (head, tail) = hex_parts(id);
+        self.join_symfs(Path::new("/usr/lib/debug/.build-id")).join(head).join(format!("{tail}.debug"))
+    }
+
     /// Where the build-id cache keeps a file: `kind` is `elf`, `debug`, `vmlinux`, `kallsyms` or `vdso`.
     pub(super) fn cached(&self, id: &BuildId, kind: &str) -> Option<PathBuf> {
         let (head, tail) = hex_parts(id);
@@ -121,7 +135,7 @@ pub(super) struct Images {
 /// The first candidate with a `.symtab` has the symbols; the first with a `.dynsym` (or descriptors) is what
 /// is executed. Files with another build-id than the recording's, or the DSO's own, are passed over.
 pub(super) fn find_images(source: &SymbolSource, options: &LoadOptions) -> Result<Images, LoadError> {
-    let on_system = on_system(&options.join_symfs(&source.path), source);
+    let on_system = source.on_system(options.join_symfs(&source.path));
     let system = ImageFile::open(&on_system).and_then(Elf::parse);
     let wanted = source.build_id.or_else(|| system.as_ref().ok().and_then(Elf::build_id));
     let (mut syms, mut runtime): (Option<Elf>, Option<Elf>) = (None, None);
@@ -133,13 +147,11 @@ pub(super) fn find_images(source: &SymbolSource, options: &LoadOptions) -> Resul
                 Err(e) if e.is_out_of_memory() => return Err(LoadError::OutOfMemory(on_system.clone())),
                 Err(_) => continue,
             },
-            Candidate::File(path) => {
-                match ImageFile::open(&on_system_or(path, source)).and_then(Elf::parse) {
-                    Ok(elf) => elf,
-                    Err(e) if e.is_out_of_memory() => return Err(e),
-                    Err(_) => continue,
-                }
-            }
+            Candidate::File(path) => match ImageFile::open(&source.on_system(path)).and_then(Elf::parse) {
+                Ok(elf) => elf,
+                Err(e) if e.is_out_of_memory() => return Err(e),
+                Err(_) => continue,
+            },
         };
         if !wanted.is_none_or(|wanted| is_same(&wanted, elf.build_id())) {
             mismatch.get_or_insert_with(|| elf.file.path().to_path_buf());
@@ -191,10 +203,7 @@ fn candidates(
         name.push(".debug");
         PathBuf::from(name)
     };
-    let by_id = id.map(|id| {
-        let (head, tail) = hex_parts(id);
-        options.join_symfs(Path::new("/usr/lib/debug/.build-id")).join(head).join(format!("{tail}.debug"))
-    });
+    let by_id = id.map(|id| options.debug_file(id));
     let beside =
         on_system.parent().zip(on_system.file_name()).map(|(dir, name)| dir.join(".debug").join(name));
     // Ubuntu has put debug files of /usr/lib below /usr/lib/debug/lib.
@@ -251,18 +260,6 @@ fn crc_of(path: &Path) -> Option<u32> {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => return None,
         }
-    }
-}
-
-/// The path, or if nothing is there, the same within the mount namespace of the DSO's process.
-fn on_system(path: &Path, source: &SymbolSource) -> PathBuf {
-    on_system_or(path.to_path_buf(), source)
-}
-
-fn on_system_or(path: PathBuf, source: &SymbolSource) -> PathBuf {
-    match &source.root {
-        Some(root) if !path.exists() => root.join(relative(&path)),
-        _ => path,
     }
 }
 

@@ -55,6 +55,9 @@ fn a_plugin_that_breaks_the_contract_is_an_error_that_names_it_and_leaves_nothin
         assert!(!stderr.contains("answered after"), "{what}: {stderr}");
         assert_eq!(dir.names(), ["rogue.so"], "{what}");
     }
+    let outcome = run(&plugin, "abort", &out).expect_failure("abort");
+    assert!(outcome.stderr.starts_with("repipe: aborted by a plugin"), "{}", outcome.stderr);
+    assert_eq!(dir.names(), ["rogue.so"], "abort");
     let outcome = inject(&fixture("plain.data"), &out, &["--plugin", &plugin]);
     assert!(outcome.expect_failure("no argument").stderr.contains("open: say what to do"));
 }

@@ -4,6 +4,7 @@
  */
 #include <repipe_plugin.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef MAJOR
@@ -76,6 +77,8 @@ __attribute__((unused)) static int32_t one(const struct rpp_host *h, void *ctx, 
 	} else if (!strcmp(mode, "failbehind")) {
 		h->fail_at(ctx, b->count, "I do not like it");
 		return -1;
+	} else if (!strcmp(mode, "abort")) {
+		abort();
 	} else if (!strcmp(mode, "silent")) {
 		return -5;
 	} else if (!strcmp(mode, "nothing")) {

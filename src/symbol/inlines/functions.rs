@@ -4,6 +4,7 @@ use addr2line::gimli::constants as dw;
 use addr2line::gimli::{self, AttributeValue, DebugInfoOffset, UnitOffset};
 
 use super::place::{Budget, Place};
+use super::shared::SHARED;
 use super::{Dwarf, Inlined, MOST_NESTED, Reader, Unit};
 
 /// The functions of a unit, by address.
@@ -160,11 +161,13 @@ fn inlined(
     Ok(())
 }
 
-/// The entry in `.debug_info` that an attribute refers to, within a unit that begins at `start` or in any.
+/// The entry in `.debug_info` that an attribute refers to: within a unit that begins at `start`, in any, or in the shared
+/// part.
 pub(super) fn reference(value: &AttributeValue<Reader<'_>>, start: usize) -> Option<usize> {
     match *value {
         AttributeValue::UnitRef(UnitOffset(at)) => start.checked_add(at),
         AttributeValue::DebugInfoRef(DebugInfoOffset(at)) => Some(at),
+        AttributeValue::DebugInfoRefSup(DebugInfoOffset(at)) => Some(at | SHARED),
         _ => None,
     }
 }

@@ -9,26 +9,27 @@
 //! the entries are walked here, with the reader that addr2line is built on. Names are found as it finds them: the
 //! linkage name, or else the plain one, of the entry or of the one that it refers to.
 //!
-//! Files of split DWARF (`.dwo`) and shared ones (`.gnu_debugaltlink`) are not opened.
+//! Entries may refer to those of a file that is shared with others (`.gnu_debugaltlink`). Files of split DWARF (`.dwo`)
+//! are not opened.
 
 mod functions;
 mod names;
+mod part;
 mod place;
+mod shared;
 mod units;
 
 use std::sync::Arc;
 
-use addr2line::gimli::{self, EndianSlice, RunTimeEndian, Section as _};
+use addr2line::gimli::{self, EndianSlice, RunTimeEndian};
 use rustc_hash::FxHashMap;
 
 use super::elf::{Elf, Segment};
-use super::section::{Bytes, Sections};
 use super::source::{self, LoadOptions, SymbolSource};
 use super::{Demangle, demangle};
-use crate::bytes::ByteOrder;
 use functions::{Functions, Tree};
+use part::Part;
 use place::Budget;
-use units::Units;
 
 type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 type Dwarf<'a> = gimli::Dwarf<Reader<'a>>;
@@ -37,22 +38,12 @@ type Unit<'a> = gimli::Unit<Reader<'a>>;
 /// Most functions inlined into each other at one address.
 pub const MOST_NESTED: usize = 127;
 
-/// How often each byte of a file may be looked at.
-const TIMES: usize = 16;
-const MIN_BUDGET: usize = 1 << 16;
-
-/// The sections, as gimli reads them.
-fn dwarf(sections: &gimli::DwarfSections<Bytes>, order: RunTimeEndian) -> Dwarf<'_> {
-    sections.borrow(|bytes| EndianSlice::new(bytes, order))
-}
-
 /// The DWARF of one DSO.
 pub struct Inlines {
-    sections: gimli::DwarfSections<Bytes>,
-    order: RunTimeEndian,
+    own: Part,
+    shared: Option<Part>,
     /// Loaded segments of the file that is executed.
     segments: Box<[Segment]>,
-    units: Units,
     /// By unit.
     functions: FxHashMap<u32, Arc<Functions>>,
     /// By offset of the function's entry in `.debug_info`.
@@ -64,7 +55,8 @@ pub struct Inlines {
 /// An inlined function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inlined {
-    /// Where in `.debug_info` its name is looked for. The same function has the same, wherever it is inlined.
+    /// Where in `.debug_info` its name is looked for, with the highest bit set if in that of the shared file. The same
+    /// function has the same, wherever it is inlined.
     pub origin: usize,
 }
 
@@ -76,43 +68,24 @@ impl Inlines {
         let has =
             |elf: &&Elf| elf.section(".debug_info").is_some_and(|(_, s)| s.kind != super::elf::SHT_NOBITS);
         let debug = [&images.syms, runtime].into_iter().find(has)?;
-        Inlines::of(debug, runtime)
+        let mut inlines = Inlines::of(debug, runtime)?;
+        inlines.shared = shared::load(debug, source, options);
+        Some(inlines)
     }
 
     /// From an image with debug information, of what is executed as `runtime`.
     pub fn of(debug: &Elf, runtime: &Elf) -> Option<Inlines> {
-        let reader = Sections::new(debug)?;
-        let load = |id: gimli::SectionId| -> Result<Bytes, gimli::Error> {
-            let section = debug.section(id.name()).and_then(|(_, section)| reader.contents(section));
-            Ok(section.unwrap_or_default())
-        };
-        let sections = gimli::DwarfSections::load(load).ok()?;
-        let order = match debug.order {
-            ByteOrder::Little => RunTimeEndian::Little,
-            ByteOrder::Big => RunTimeEndian::Big,
-        };
+        let own = Part::read(debug)?;
         let segments = runtime.segments.iter().filter(|s| s.filesz > 0).copied().collect();
-        let mut inlines = Inlines {
-            sections,
-            order,
+        Some(Inlines {
+            budget: own.budget(),
+            own,
+            shared: None,
             segments,
-            units: Units::default(),
             functions: FxHashMap::default(),
             trees: FxHashMap::default(),
             used: 0,
-            budget: Budget::new(0),
-        };
-        inlines.budget = inlines.whole_budget();
-        inlines.units = Units::read(&dwarf(&inlines.sections, order), &mut inlines.budget);
-        Some(inlines)
-    }
-
-    fn whole_budget(&self) -> Budget {
-        let dwarf = dwarf(&self.sections, self.order);
-        let ranges =
-            dwarf.ranges.debug_ranges().reader().len() + dwarf.ranges.debug_rnglists().reader().len();
-        let bytes = dwarf.debug_info.reader().len().saturating_add(ranges);
-        Budget::new(bytes.saturating_mul(TIMES).saturating_add(MIN_BUDGET))
+        })
     }
 
     /// The functions inlined at a file offset of what is executed, the innermost first, into `out`.
@@ -129,12 +102,12 @@ impl Inlines {
 
     /// What is inlined in the function at an address.
     fn tree(&mut self, addr: u64) -> gimli::Result<Option<Arc<Tree>>> {
-        let dwarf = dwarf(&self.sections, self.order);
-        for at in self.units.at(addr) {
+        let (dwarf, units) = self.own.dwarf();
+        for at in units.at(addr) {
             let functions = match self.functions.get(&at) {
                 Some(functions) => Arc::clone(functions),
                 None => {
-                    let functions = match self.units.unit(&dwarf, at) {
+                    let functions = match units.unit(&dwarf, at) {
                         Ok(unit) => Functions::read(&dwarf, &unit, &mut self.budget),
                         Err(_) => Functions::default(),
                     };
@@ -144,12 +117,12 @@ impl Inlines {
                     functions
                 }
             };
-            let (Some(function), Some(start)) = (functions.at(addr), self.units.start(at)) else { continue };
+            let (Some(function), Some(start)) = (functions.at(addr), units.start(at)) else { continue };
             let key = start.saturating_add(function);
             if let Some(tree) = self.trees.get(&key) {
                 return Ok(Some(Arc::clone(tree)));
             }
-            let unit = self.units.unit(&dwarf, at)?;
+            let unit = units.unit(&dwarf, at)?;
             let tree = Arc::new(Tree::read(&dwarf, &unit, start, function, &mut self.budget));
             self.used += tree.memory();
             self.trees.insert(key, Arc::clone(&tree));
@@ -160,19 +133,15 @@ impl Inlines {
 
     /// The name of an inlined function, as shown. `None` if it has none.
     pub fn name(&mut self, inlined: Inlined, how: Demangle) -> Option<Vec<u8>> {
-        let name = names::read(&dwarf(&self.sections, self.order), &mut self.units, inlined.origin)?;
+        let name = names::read(&mut self.own, self.shared.as_mut(), inlined.origin)?;
         Some(demangle::demangle(&name, how).map_or(name, String::into_bytes))
     }
 
     /// Bytes of memory in use.
     pub fn memory(&self) -> usize {
-        let mut unpacked = 0;
-        self.sections.borrow(|bytes| {
-            unpacked += bytes.memory();
-            EndianSlice::new(&[], self.order)
-        });
         let maps = self.functions.capacity() * 24 + self.trees.capacity() * 24;
-        size_of::<Self>() + unpacked + self.units.memory() + maps + self.used
+        let parts = self.own.memory() + self.shared.as_ref().map_or(0, Part::memory);
+        size_of::<Self>() + parts + maps + self.used
     }
 
     /// Forgets what is known of single units and functions; it comes back when it is asked for.
@@ -180,8 +149,11 @@ impl Inlines {
         self.functions = FxHashMap::default();
         self.trees = FxHashMap::default();
         self.used = 0;
-        self.units.forget();
-        self.budget = self.whole_budget();
+        self.own.forget();
+        if let Some(shared) = &mut self.shared {
+            shared.forget();
+        }
+        self.budget = self.own.budget();
     }
 }
 

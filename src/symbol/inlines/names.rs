@@ -3,22 +3,25 @@
 use addr2line::gimli::constants as dw;
 use addr2line::gimli::{Reader as _, UnitOffset};
 
-use super::Dwarf;
+use super::Part;
 use super::functions::reference;
-use super::units::Units;
+use super::shared::SHARED;
 use crate::symbol::file::MAX_NAME;
 
 /// Most references from entry to entry that are followed.
 const MOST_HOPS: usize = 16;
 
-/// The name of the entry at an offset of `.debug_info`: its linkage name, or else its plain one, or else that of the
-/// entry that it refers to.
-pub(super) fn read(dwarf: &Dwarf<'_>, units: &mut Units, mut at: usize) -> Option<Vec<u8>> {
+/// The name of the entry at an offset of `.debug_info`, which may be one of the shared part: its linkage name, or else
+/// its plain one, or else that of the entry that it refers to.
+pub(super) fn read(own: &mut Part, shared: Option<&mut Part>, mut at: usize) -> Option<Vec<u8>> {
+    let mut parts = own.dwarf_with(shared);
     for _ in 0..MOST_HOPS {
-        let index = units.containing(at)?;
+        let part = parts.get_mut(usize::from(at & SHARED != 0))?;
+        let (dwarf, units) = part.as_mut()?;
+        let index = units.containing(at & !SHARED)?;
         let start = units.start(index)?;
         let unit = units.unit(dwarf, index).ok()?;
-        let mut entries = unit.entries_raw(Some(UnitOffset(at.checked_sub(start)?))).ok()?;
+        let mut entries = unit.entries_raw(Some(UnitOffset((at & !SHARED).checked_sub(start)?))).ok()?;
         let abbreviation = entries.read_abbreviation().ok()??;
         let (mut plain, mut next) = (None, None);
         for spec in abbreviation.attributes() {
@@ -43,7 +46,8 @@ pub(super) fn read(dwarf: &Dwarf<'_>, units: &mut Units, mut at: usize) -> Optio
         if plain.is_some() {
             return plain;
         }
-        at = next?;
+        // What the shared part refers to is its own.
+        at = next? | at & SHARED;
     }
     None
 }

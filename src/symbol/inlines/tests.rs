@@ -208,3 +208,30 @@ fn addr2line_finds_the_same_in_this_program() {
     }
     assert!(compared > 0 || cfg!(not(debug_assertions)), "nothing was inlined");
 }
+
+/// The named function stands in a file that is shared with others, and its name among the shared strings of that.
+#[test]
+fn what_is_shared_with_other_files_is_named_from_there() {
+    let shared = nested(0);
+    let origin = shared.contents(shared.section(".debug_info").unwrap().1).unwrap();
+    let origin = origin.windows(3).position(|bytes| bytes == [4, b'f', 0]).unwrap();
+    let own = nested(1);
+    let mut info = own.contents(own.section(".debug_info").unwrap().1).unwrap();
+    let entry = info.iter().rposition(|&b| b == 3).unwrap();
+    info[entry + 1..entry + 5].copy_from_slice(&(origin as u32).to_le_bytes());
+    // DW_FORM_GNU_ref_alt for DW_FORM_ref4, and a plain function in between, so that only the shared one has the name.
+    let mut abbreviations = abbreviations();
+    let form = abbreviations.windows(2).position(|pair| pair == ORIGIN).unwrap();
+    abbreviations.splice(form + 1..form + 2, [0xa0, 0x3e]);
+    info[origin + 1] = b'g';
+    let own = image(&[(".debug_info", info), (".debug_abbrev", abbreviations)]);
+    let mut inlines = Inlines::of(&own, &own).unwrap();
+    let found = at(&mut inlines, 0x1010);
+    assert_eq!((found.len(), inlines.name(found[0], Demangle::Yes)), (1, None));
+    inlines.shared = Part::read(&shared);
+    assert_eq!(inlines.name(found[0], Demangle::Yes).unwrap(), b"f");
+    let before = inlines.memory();
+    inlines.shrink();
+    assert!(inlines.memory() < before);
+    assert_eq!(inlines.name(found[0], Demangle::Yes).unwrap(), b"f");
+}
