@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::support::builder::{AttrSpec, Builder, Map, Sample};
 use super::support::lab::{Perf, ours, same_lines};
 use super::support::places;
+use super::support::recording::st;
 use super::support::run::{Dir, Outcome, repipe, run, run_limited, run_with};
 use super::support::wire::Order;
 
@@ -157,6 +158,29 @@ fn a_reader_that_leaves_is_no_failure() {
     c.arg("-c").arg("\"$0\" script -i \"$1\" | head -n 1; exit ${PIPESTATUS:-0}");
     let outcome = run(c.arg(env!("CARGO_BIN_EXE_repipe")).arg(fixture("z.data")));
     assert_eq!((outcome.stderr.as_str(), outcome.stdout.iter().filter(|&&b| b == b'\n').count()), ("", 1));
+}
+
+#[test]
+fn json_has_the_address_of_a_sample_whose_callchain_is_empty() {
+    let attr = AttrSpec::new(st::IP | st::TID | st::TIME | st::CALLCHAIN);
+    let chain =
+        |callchain: &[u64]| Sample { callchain: callchain.to_vec(), ..Sample::user(7, 0x40_0010, 100) };
+    let bytes = Builder::with(Order::Little, &attr)
+        .at(7, 7, 50)
+        .mmap2(&Map::exec(7, 0x40_0000, 0x1000, "/nowhere/app"))
+        .sample(&chain(&[]))
+        .sample(&chain(&[0xffff_ffff_ffff_fe00, 0x40_0020]))
+        .file();
+    let dir = Dir::new();
+    let input = dir.file("in", &bytes);
+    let outcome =
+        run(repipe().args(["script", "--json", "-F", "ip,dso", "-i"]).arg(&input)).expect_ok("json");
+    let lines = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    let expected = [
+        r#"{"ip":"0x400010","dso":"/nowhere/app"}"#,
+        r#"{"callchain":[{"ip":"0x400020","dso":"/nowhere/app"}]}"#,
+    ];
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -199,10 +199,15 @@ impl<'o> ScriptStage<'o> {
             let space = Space::of(cx.session, machine, pid, tid);
             if fields.has(Fields::IP) {
                 let first = self.batch.frames.len();
-                if chain && layout.has(s::CALLCHAIN) {
-                    shown.chain = true;
+                shown.chain = chain && layout.has(s::CALLCHAIN);
+                if shown.chain {
                     self.callchain(cx.session, record, layout, &space)?;
-                } else if let Some(ip) = word(layout.ip) {
+                    // Where the kernel found no frame, perf shows nothing; for programs that is not to be lost.
+                    shown.chain = self.options.format == Format::Text || self.batch.frames.len() > first;
+                }
+                if !shown.chain
+                    && let Some(ip) = word(layout.ip)
+                {
                     let frame = self.resolver.frame(cx.session, &space, mode, ip, &mut self.batch);
                     self.batch.frames.push(frame);
                 }
