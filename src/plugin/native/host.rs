@@ -1,7 +1,7 @@
-//! The functions that a plugin may call, and what they answer from.
+//! What the functions that a plugin may call answer from.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_char;
 use std::ptr::null;
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use repipe_plugin_abi::field as f;
 
 use super::callchain::Chains;
 use super::progress::Progress;
-use super::unfinished::{self, Unfinished};
+use super::unfinished::Unfinished;
 use crate::abi::feature::Feature;
 use crate::abi::misc::CpuMode;
 use crate::event::{Record, sample};
@@ -23,9 +23,9 @@ use crate::session::Session;
 /// Bytes that may go before, behind or in the place of one record: no recording needs more, so more is an endless loop.
 const MOST: usize = 1 << 20;
 /// More than any feature section is; bounds what a plugin makes the host look at and keep.
-const SECTION_MOST: usize = 1 << 30;
+pub(super) const SECTION_MOST: usize = 1 << 30;
 /// Bytes of messages that are kept.
-const LOG_MOST: usize = 1 << 16;
+pub(super) const LOG_MOST: usize = 1 << 16;
 
 /// Which hook is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(super) struct Ctx {
     /// At which record, if the plugin or the host knows.
     pub failed_at: Option<u32>,
     pub log: Vec<Logged>,
-    logged: usize,
+    pub(super) logged: usize,
     /// Whether it has said that it edits feature sections.
     pub edits_features: bool,
     /// Feature sections of the input.
@@ -148,7 +148,7 @@ impl Ctx {
         Some(&gift.bytes)
     }
 
-    fn evlist(&self) -> Option<&Evlist> {
+    pub(super) fn evlist(&self) -> Option<&Evlist> {
         if self.phase == Phase::Idle {
             return None;
         }
@@ -156,7 +156,7 @@ impl Ctx {
         unsafe { self.evlist.as_ref() }
     }
 
-    fn session(&mut self) -> Option<&mut Session> {
+    pub(super) fn session(&mut self) -> Option<&mut Session> {
         if self.phase != Phase::Records {
             return None;
         }
@@ -165,12 +165,12 @@ impl Ctx {
     }
 
     /// A record at hand.
-    fn told(&self, record: u32) -> Option<&abi::Record> {
+    pub(super) fn told(&self, record: u32) -> Option<&abi::Record> {
         self.told.get(..self.count)?.get(record as usize).filter(|_| self.phase == Phase::Records)
     }
 
     /// A record at hand with its event, if it is a sample.
-    fn sample(&self, record: u32) -> Option<(Record<'_>, &Evsel)> {
+    pub(super) fn sample(&self, record: u32) -> Option<(Record<'_>, &Evsel)> {
         let told = self.told(record)?;
         let evlist = self.evlist()?;
         // SAFETY: in this phase the pointer is to the record's bytes, which the caller lent for the time of the call.
@@ -179,7 +179,7 @@ impl Ctx {
         Some((record, evlist.evsels().get(told.evsel as usize)?))
     }
 
-    fn place(&mut self, record: u32, cpumode: u32, address: u64) -> Option<Place> {
+    pub(super) fn place(&mut self, record: u32, cpumode: u32, address: u64) -> Option<Place> {
         let told = self.told(record)?;
         let (pid, tid, own) = (told.pid, told.tid, CpuMode::from_misc(told.misc));
         let (mode, fallback) = match u16::try_from(cpumode) {
@@ -192,7 +192,7 @@ impl Ctx {
         Some(resolver.borrow_mut().place(session, whose, mode, address, fallback))
     }
 
-    fn locate(&mut self, record: u32, cpumode: u32, address: u64) -> Option<abi::Location> {
+    pub(super) fn locate(&mut self, record: u32, cpumode: u32, address: u64) -> Option<abi::Location> {
         let place = self.place(record, cpumode, address)?;
         let mut to = abi::Location {
             size: 0,
@@ -238,7 +238,7 @@ impl Ctx {
         Some(to)
     }
 
-    fn comm(&mut self, record: u32) -> *const c_char {
+    pub(super) fn comm(&mut self, record: u32) -> *const c_char {
         let Some(told) = self.told(record) else { return null() };
         let (pid, tid, own) = (told.pid, told.tid, CpuMode::from_misc(told.misc));
         let comm = self.session().and_then(|session| {
@@ -248,7 +248,7 @@ impl Ctx {
         comm.map_or(null(), |comm| self.strings.pointer(&comm))
     }
 
-    fn field(&self, record: u32, which: u32) -> Option<abi::Field> {
+    pub(super) fn field(&self, record: u32, which: u32) -> Option<abi::Field> {
         let (record, evsel) = self.sample(record)?;
         let layout = &evsel.layout;
         let word = |at: usize| abi::Field {
@@ -291,7 +291,7 @@ impl Ctx {
         }
     }
 
-    fn callchain(&mut self, record: u32) -> Option<&[u64]> {
+    pub(super) fn callchain(&mut self, record: u32) -> Option<&[u64]> {
         let told = self.told(record)?;
         let (pid, tid, own) = (told.pid, told.tid, CpuMode::from_misc(told.misc));
         let mut chains = self.chains.take()?;
@@ -305,7 +305,7 @@ impl Ctx {
         self.chains.insert(chains).entries().filter(|_| found.is_some())
     }
 
-    fn give(&mut self, record: u32, place: Where, bytes: &[u8]) -> i32 {
+    pub(super) fn give(&mut self, record: u32, place: Where, bytes: &[u8]) -> i32 {
         if self.told(record).is_none() {
             return -1;
         }
@@ -324,7 +324,7 @@ impl Ctx {
         0
     }
 
-    fn feature(&self, feature: Feature) -> Option<&[u8]> {
+    pub(super) fn feature(&self, feature: Feature) -> Option<&[u8]> {
         if self.phase == Phase::Idle {
             return None;
         }
@@ -334,208 +334,3 @@ impl Ctx {
         self.features.iter().find(|(id, _)| *id == feature).map(|(_, bytes)| bytes.as_slice())
     }
 }
-
-/// The host that a plugin's `ctx` stands for.
-///
-/// # Safety
-/// `ctx` is null or what the plugin was given.
-pub(super) unsafe fn ctx<'a>(ctx: *mut c_void) -> Option<&'a mut Ctx> {
-    // SAFETY: the pointer came from the host's own box, which outlives the plugin, and while a hook runs the host itself
-    // holds no reference to it.
-    unsafe { ctx.cast::<Ctx>().as_mut() }
-}
-
-/// Bytes that a plugin gives; `None` for a null pointer or more than could be meant.
-///
-/// # Safety
-/// `bytes` is null or readable for `len` bytes.
-unsafe fn given<'a>(bytes: *const u8, len: u64) -> Option<&'a [u8]> {
-    let len = usize::try_from(len).ok().filter(|&len| len <= SECTION_MOST)?;
-    // SAFETY: the plugin says so.
-    (!bytes.is_null()).then(|| unsafe { std::slice::from_raw_parts(bytes, len) })
-}
-
-unsafe extern "C" fn resolve(
-    host: *mut c_void,
-    record: u32,
-    cpumode: u32,
-    address: u64,
-    to: *mut abi::Location,
-) -> i32 {
-    // SAFETY: called by a plugin with its `ctx`.
-    let Some(host) = (unsafe { ctx(host) }) else { return -1 };
-    if to.is_null() {
-        return -1;
-    }
-    // SAFETY: not null, and the structure begins with its size.
-    let size = unsafe { (&raw const (*to).size).read() };
-    let take = (size as usize).min(size_of::<abi::Location>());
-    if take < size_of::<u64>() {
-        return -1;
-    }
-    let Some(mut location) = host.locate(record, cpumode, address) else { return -1 };
-    location.size = size;
-    // SAFETY: the plugin says that its structure has that many bytes; they do not overlap with a local.
-    unsafe { (&raw const location).cast::<u8>().copy_to_nonoverlapping(to.cast(), take) };
-    0
-}
-
-unsafe extern "C" fn comm(host: *mut c_void, record: u32) -> *const c_char {
-    // SAFETY: called by a plugin with its `ctx`.
-    unsafe { ctx(host) }.map_or(null(), |host| host.comm(record))
-}
-
-unsafe extern "C" fn attr(host: *mut c_void, evsel: u32, size: *mut u32) -> *const u8 {
-    // SAFETY: called by a plugin with its `ctx`.
-    let Some(host) = (unsafe { ctx(host) }) else { return null() };
-    let Some(evsel) = host.evlist().and_then(|evlist| evlist.evsels().get(evsel as usize)) else {
-        return null();
-    };
-    let bytes = evsel.attr.bytes();
-    // SAFETY: null, or a place for the size.
-    if let Some(size) = unsafe { size.as_mut() } {
-        *size = bytes.len() as u32;
-    }
-    bytes.as_ptr()
-}
-
-unsafe extern "C" fn event_name(host: *mut c_void, evsel: u32) -> *const c_char {
-    // SAFETY: called by a plugin with its `ctx`.
-    let Some(host) = (unsafe { ctx(host) }) else { return null() };
-    let name = host
-        .evlist()
-        .filter(|evlist| (evsel as usize) < evlist.evsels().len())
-        .map(|evlist| host.names.name(evlist, evsel as usize));
-    name.map_or(null(), |name| host.strings.pointer(name.as_bytes()))
-}
-
-unsafe extern "C" fn field(host: *mut c_void, record: u32, which: u32, to: *mut abi::Field) -> i32 {
-    // SAFETY: called by a plugin with its `ctx`, and null or a place for the field.
-    let (Some(host), Some(to)) = (unsafe { ctx(host) }, unsafe { to.as_mut() }) else { return -1 };
-    match host.field(record, which) {
-        Some(field) => {
-            *to = field;
-            0
-        }
-        None => -1,
-    }
-}
-
-/// # Safety
-/// As [`ctx`] and [`given`].
-unsafe fn put(host: *mut c_void, record: u32, to: Where, bytes: *const u8, len: u64) -> i32 {
-    // SAFETY: called by a plugin with its `ctx` and bytes of its own.
-    match (unsafe { ctx(host) }, unsafe { given(bytes, len) }) {
-        (Some(host), Some(bytes)) => host.give(record, to, bytes),
-        _ => -1,
-    }
-}
-
-unsafe extern "C" fn replace(host: *mut c_void, record: u32, bytes: *const u8, len: u64) -> i32 {
-    // SAFETY: as the plugin says.
-    unsafe { put(host, record, Where::Instead, bytes, len) }
-}
-
-unsafe extern "C" fn insert_before(host: *mut c_void, record: u32, bytes: *const u8, len: u64) -> i32 {
-    // SAFETY: as the plugin says.
-    unsafe { put(host, record, Where::Before, bytes, len) }
-}
-
-unsafe extern "C" fn insert_after(host: *mut c_void, record: u32, bytes: *const u8, len: u64) -> i32 {
-    // SAFETY: as the plugin says.
-    unsafe { put(host, record, Where::After, bytes, len) }
-}
-
-unsafe extern "C" fn feature(host: *mut c_void, feature: u32, len: *mut u64) -> *const u8 {
-    // SAFETY: called by a plugin with its `ctx`, and null or a place for the length.
-    let (Some(host), Some(len)) = (unsafe { ctx(host) }, unsafe { len.as_mut() }) else { return null() };
-    let Some(bytes) = host.feature(Feature(feature)) else { return null() };
-    *len = bytes.len() as u64;
-    bytes.as_ptr()
-}
-
-unsafe extern "C" fn set_feature(host: *mut c_void, feature: u32, bytes: *const u8, len: u64) -> i32 {
-    // SAFETY: called by a plugin with its `ctx`.
-    let Some(host) = (unsafe { ctx(host) }).filter(|host| host.phase != Phase::Idle) else { return -1 };
-    if !host.edits_features || len > SECTION_MOST as u64 || feature >= crate::abi::feature::FEATURE_BITS {
-        return -1;
-    }
-    // SAFETY: bytes of the plugin's own, or null for none.
-    let bytes = unsafe { given(bytes, len) }.map(<[u8]>::to_vec);
-    host.edits.retain(|(id, _)| *id != Feature(feature));
-    host.edits.push((Feature(feature), bytes));
-    0
-}
-
-/// # Safety
-/// `text` is null or a C string.
-unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::from("no reason given");
-    }
-    // SAFETY: not null; the plugin says that it ends in a NUL.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-unsafe extern "C" fn log(host: *mut c_void, level: u32, line: *const c_char) {
-    // SAFETY: called by a plugin with its `ctx` and a C string or null.
-    let (Some(host), line) = (unsafe { ctx(host) }, unsafe { text(line) }) else { return };
-    if host.phase != Phase::Idle && host.logged < LOG_MOST {
-        host.logged += line.len() + 1;
-        host.log.push(Logged { is_warning: level == 0, line });
-    }
-}
-
-unsafe extern "C" fn fail_at(host: *mut c_void, record: u32, why: *const c_char) {
-    // SAFETY: called by a plugin with its `ctx` and a C string or null.
-    let (Some(host), why) = (unsafe { ctx(host) }, unsafe { text(why) }) else { return };
-    if host.phase != Phase::Idle {
-        host.failure = Some(why);
-        host.failed_at = Some(record);
-    }
-}
-
-unsafe extern "C" fn progress(host: *mut c_void, done: u64, total: u64) {
-    // SAFETY: called by a plugin with its `ctx`.
-    if let Some(host) = unsafe { ctx(host) }.filter(|host| host.phase != Phase::Idle) {
-        host.progress.show(done, total);
-    }
-}
-
-unsafe extern "C" fn callchain(host: *mut c_void, record: u32, count: *mut u32) -> *const u64 {
-    // SAFETY: called by a plugin with its `ctx`, and null or a place for the number.
-    let (Some(host), Some(count)) = (unsafe { ctx(host) }, unsafe { count.as_mut() }) else { return null() };
-    let Some(chain) = host.callchain(record) else { return null() };
-    *count = chain.len() as u32;
-    chain.as_ptr()
-}
-
-unsafe extern "C" fn fail(host: *mut c_void, why: *const c_char) {
-    // SAFETY: called by a plugin with its `ctx` and a C string or null.
-    let (Some(host), why) = (unsafe { ctx(host) }, unsafe { text(why) }) else { return };
-    if host.phase != Phase::Idle {
-        host.failure = Some(why);
-    }
-}
-
-/// What plugins are given.
-pub(super) static HOST: abi::Host = abi::Host {
-    size: size_of::<abi::Host>() as u32,
-    abi_minor: abi::ABI_MINOR,
-    resolve,
-    comm,
-    attr,
-    event_name,
-    field,
-    replace,
-    insert_before,
-    insert_after,
-    feature,
-    set_feature,
-    log,
-    fail,
-    fail_at: Some(fail_at),
-    progress: Some(progress),
-    callchain: Some(callchain),
-    unfinished: Some(unfinished::function),
-};

@@ -6,6 +6,7 @@
 mod callchain;
 mod check;
 pub mod discover;
+mod functions;
 mod host;
 mod info;
 mod progress;
@@ -26,7 +27,8 @@ pub use self::info::Info;
 pub use self::spec::Spec;
 
 use self::callchain::Chains;
-use self::host::{Ctx, HOST, NO_RECORD, Phase, Where};
+use self::functions::HOST;
+use self::host::{Ctx, NO_RECORD, Phase, Where};
 use self::progress::Progress;
 use super::events::{EventNames, NameOf};
 use super::fixed::{Plan, Words};

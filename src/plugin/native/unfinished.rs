@@ -4,7 +4,8 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::host::{Phase, ctx};
+use super::functions::ctx;
+use super::host::Phase;
 use crate::data::unfinished;
 
 /// Files that a plugin may have at a time.
