@@ -5,14 +5,19 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The SDK and the interface that it stands on, as this program was built with.
-const SDK: [(&str, &str); 10] = [
+const SDK: [(&str, &str); 12] = [
     ("vendor/repipe-plugin-abi/src/lib.rs", include_str!("../../../plugins/abi/src/lib.rs")),
     ("vendor/repipe-plugin-abi/include/repipe_plugin.h", HEADER),
     ("vendor/repipe-plugin/src/lib.rs", include_str!("../../../plugins/sdk/src/lib.rs")),
     ("vendor/repipe-plugin/src/args.rs", include_str!("../../../plugins/sdk/src/args.rs")),
     ("vendor/repipe-plugin/src/edit.rs", include_str!("../../../plugins/sdk/src/edit.rs")),
     ("vendor/repipe-plugin/src/entry.rs", include_str!("../../../plugins/sdk/src/entry.rs")),
-    ("vendor/repipe-plugin/src/harness.rs", include_str!("../../../plugins/sdk/src/harness.rs")),
+    ("vendor/repipe-plugin/src/harness/host.rs", include_str!("../../../plugins/sdk/src/harness/host.rs")),
+    ("vendor/repipe-plugin/src/harness/mod.rs", include_str!("../../../plugins/sdk/src/harness/mod.rs")),
+    (
+        "vendor/repipe-plugin/src/harness/records.rs",
+        include_str!("../../../plugins/sdk/src/harness/records.rs"),
+    ),
     ("vendor/repipe-plugin/src/host.rs", include_str!("../../../plugins/sdk/src/host.rs")),
     ("vendor/repipe-plugin/src/record.rs", include_str!("../../../plugins/sdk/src/record.rs")),
     ("rustfmt.toml", "max_width = 110\n"),
