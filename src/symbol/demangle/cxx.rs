@@ -4,6 +4,7 @@
 //! cloned functions, literals, function types, empty argument packs.
 
 use super::output::Bounded;
+use super::qualifiers::moved_out;
 
 /// The demangled name of one that begins with `_Z`.
 pub(super) fn demangle(name: &[u8]) -> Option<String> {
@@ -17,7 +18,7 @@ pub(super) fn demangle(name: &[u8]) -> Option<String> {
     let mut out = Bounded::default();
     let options = cpp_demangle::DemangleOptions::new();
     symbol.structured_demangle(&mut out, &options).ok()?;
-    let mut text = special(respell(&out.finish()?));
+    let mut text = special(moved_out(respell(&out.finish()?)));
     if !suffixes.is_empty() && !text.replace("(anonymous namespace)", "").contains('(') {
         // Only functions are cloned; libstdc++ takes the suffix of data for an error.
         return None;
@@ -193,6 +194,10 @@ mod tests {
             ("_Z4leafi.constprop.0.isra.1", "leaf(int) [clone .constprop.0] [clone .isra.1]"),
             ("_Z4leafi.llvm.14337857210147024854", "leaf(int) [clone .llvm.14337857210147024854]"),
             ("_Z4leafi.part.0.cold", "leaf(int) [clone .part.0] [clone .cold]"),
+            (
+                "_ZL33updateCGAndAnalysisManagerForPassRN4llvm13LazyCallGraphERNS0_3SCCERNS0_4NodeERNS_15AnalysisManagerIS2_JS1_EEERNS_17CGSCCUpdateResultERNS6_INS_8FunctionEJEEEb.llvm.1",
+                "updateCGAndAnalysisManagerForPass(llvm::LazyCallGraph&, llvm::LazyCallGraph::SCC&, llvm::LazyCallGraph::Node&, llvm::AnalysisManager<llvm::LazyCallGraph::SCC, llvm::LazyCallGraph&>&, llvm::CGSCCUpdateResult&, llvm::AnalysisManager<llvm::Function>&, bool) [clone .llvm.1]",
+            ),
             (
                 "_ZN4llvm15InstCombinePass3runERNS_8FunctionERNS_15AnalysisManagerIS1_JEEE",
                 "llvm::InstCombinePass::run(llvm::Function&, llvm::AnalysisManager<llvm::Function>&)",

@@ -7,6 +7,7 @@ mod cxx;
 mod java;
 mod ocaml;
 mod output;
+mod qualifiers;
 
 use output::Bounded;
 
