@@ -184,6 +184,47 @@ fn json_has_the_address_of_a_sample_whose_callchain_is_empty() {
 }
 
 #[test]
+fn a_file_without_the_kernels_symbols_is_told_of() {
+    let kernel = 0xffff_ffff_8100_0000;
+    let bytes = Builder::with(Order::Little, &AttrSpec::plain())
+        .at(7, 7, 50)
+        .mmap(&Map::kernel(kernel, 0x100_0000))
+        .sample(&Sample::kernel(7, kernel + 0x10, 100))
+        .file();
+    let dir = Dir::new();
+    let input = dir.file("in", &bytes);
+    let (text, empty) = (dir.file("text", b"root:x:0:0::/root:/bin/sh\n"), dir.file("empty", b""));
+    let list =
+        dir.file("list", b"ffffffff81000000 T _text\nffffffff81000000 T start\nffffffff81001000 T end\n");
+    let elf = std::env::current_exe().unwrap();
+    let run = |option: &str, file: &std::path::Path, more: &[&str]| {
+        let mut c = repipe();
+        c.args(["script", "-F", "ip,sym", option]).arg(file).args(more).arg("-i").arg(&input);
+        run(&mut c).expect_ok(option)
+    };
+    for (option, file) in [
+        ("--vmlinux", &text),
+        ("--vmlinux", &empty),
+        ("--kallsyms", &text),
+        ("--kallsyms", &empty),
+        ("--kallsyms", &elf),
+        ("--kallsyms", &dir.path().to_path_buf()),
+    ] {
+        let outcome = run(option, file, &[]);
+        let said = outcome.stderr;
+        assert!(
+            said.starts_with("repipe: warning: ") && said.contains(file.to_str().unwrap()),
+            "{option}: {said}"
+        );
+        assert!(said.ends_with("; so the kernel has none\n"), "{option}: {said}");
+        assert!(String::from_utf8_lossy(&outcome.stdout).contains("[unknown]"), "{option}");
+        assert_eq!(run(option, file, &["--quiet"]).stderr, "", "{option}");
+    }
+    let outcome = run("--kallsyms", &list, &[]);
+    assert_eq!((outcome.stderr.as_str(), outcome.stdout.ends_with(b" start\n")), ("", true));
+}
+
+#[test]
 fn json_holds_whatever_names_hold() {
     let comm = "a\"b\\c\u{1}\n\u{7f}\u{2028}XY";
     let path = "/nowhere/\u{1b}[31m{\"x\": \"XYXY\t}";

@@ -143,6 +143,9 @@ pub fn run(options: &Options) -> Result<Summary> {
         Some((text, false)) => summary.warnings.push(text),
         None => {}
     }
+    if let Some(why) = stage.unusable_kernel_file() {
+        summary.warnings.push(format!("{why}; so the kernel has none"));
+    }
     // What was resolved before an error is shown all the same, and if printing failed that is the reason.
     stage.finish()?;
     match done {

@@ -30,6 +30,7 @@ use crate::header::features::scalars::SampleTime;
 use crate::plugin::dlfilter::{DlFilter, When};
 use crate::session::{Arch, MachinePid, Session};
 use crate::stage::{Context, Order, Stage, Verdict};
+use crate::symbol::LoadError;
 use crate::symbol::tables::Symbols;
 use crate::unwind::{Registers, Unwinder};
 
@@ -76,6 +77,11 @@ impl<'o> ScriptStage<'o> {
     /// How the memory limit was kept, if there is one.
     pub fn limit(&self) -> Option<&Limit> {
         self.resolver.limit()
+    }
+
+    /// Why the file named for the kernel's symbols has none.
+    pub fn unusable_kernel_file(&self) -> Option<&LoadError> {
+        self.resolver.symbols.unusable_kernel_file()
     }
 
     /// Hands over what is left and waits for the printer.

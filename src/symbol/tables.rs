@@ -45,7 +45,7 @@ impl Kernel {
         self.tables().map(|table| table.memory()).sum()
     }
 
-    fn done(loaded: Result<KernelSymbols, LoadError>) -> Kernel {
+    fn done(loaded: Option<KernelSymbols>) -> Kernel {
         let (kernel, modules) = loaded.map_or((None, Vec::new()), |l| (Some(l.kernel), l.modules));
         let modules = modules.into_iter().map(|(name, table)| (name.into_bytes().into(), Arc::new(table)));
         Kernel::Done { kernel: kernel.map(Arc::new), modules: modules.collect() }
@@ -90,6 +90,8 @@ pub struct Symbols {
     clock: u64,
     /// Whether the kernel's map has the range of its symbols.
     kernel_fits: bool,
+    /// Why the file that was named for the kernel's symbols has none.
+    kernel_file: Option<LoadError>,
     out_of_memory: bool,
 }
 
@@ -104,6 +106,7 @@ impl Symbols {
             build_ids: FxHashMap::default(),
             clock: 0,
             kernel_fits: false,
+            kernel_file: None,
             out_of_memory: false,
         }
     }
@@ -154,11 +157,23 @@ impl Symbols {
         let options = self.options.clone();
         let load = move || load_kernel_symbols(&source, &options, reference.as_ref());
         let spawned = std::thread::Builder::new().name("kernel symbols".into()).spawn(load.clone());
-        self.kernel = match spawned {
-            Ok(thread) => Kernel::Coming(thread),
+        match spawned {
+            Ok(thread) => self.kernel = Kernel::Coming(thread),
             // No room for a thread: then now.
-            Err(_) => Kernel::done(load()),
+            Err(_) => self.end_kernel(load()),
+        }
+    }
+
+    /// Takes the kernel's symbols, or notes why the file that was named for them has none.
+    fn end_kernel(&mut self, loaded: Result<KernelSymbols, LoadError>) {
+        let named = self.options.kallsyms.as_ref().or(self.options.vmlinux.as_ref());
+        let (loaded, why) = match loaded {
+            Ok(symbols) if !symbols.kernel.is_empty() => (Some(symbols), None),
+            Ok(symbols) => (Some(symbols), named.map(|path| LoadError::NoSymbols(path.clone()))),
+            Err(e) => (None, named.map(|_| e)),
         };
+        self.kernel_file = why;
+        self.kernel = Kernel::done(loaded);
     }
 
     /// What of a DSO its symbols are looked for by.
@@ -188,7 +203,7 @@ impl Symbols {
                 }
                 None => failed(),
             });
-            self.kernel = Kernel::done(loaded);
+            self.end_kernel(loaded);
         }
         match &self.kernel {
             Kernel::Done { kernel, .. } if dso.kind() == DsoKind::Kernel => kernel.clone(),
@@ -235,6 +250,11 @@ impl Symbols {
         let loaded = again(self);
         self.out_of_memory |= loaded.as_ref().is_err_and(LoadError::is_out_of_memory);
         loaded
+    }
+
+    /// Why the file that the caller named for the kernel's symbols has none, if it was looked into.
+    pub fn unusable_kernel_file(&self) -> Option<&LoadError> {
+        self.kernel_file.as_ref()
     }
 
     /// An error if symbols could not be loaded for want of memory: what was found since lacks them.
