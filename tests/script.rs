@@ -205,6 +205,8 @@ fn a_file_without_the_kernels_symbols_is_told_of() {
     for (option, file) in [
         ("--vmlinux", &text),
         ("--vmlinux", &empty),
+        ("--vmlinux", &elf),
+        ("--vmlinux", &dir.path().to_path_buf()),
         ("--kallsyms", &text),
         ("--kallsyms", &empty),
         ("--kallsyms", &elf),

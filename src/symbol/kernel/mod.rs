@@ -116,10 +116,12 @@ pub fn load_vmlinux(
     Ok(DsoSymbols::eager(table, Addressing::Absolute, path))
 }
 
-/// How far the kernel was moved from where its file has it: 0 if the reference symbol is not in the file.
+/// How far the kernel was moved from where its file has it. A file without the symbol that the recording refers to is
+/// another kernel's, or none.
 fn relocation(elf: &Elf, reference: &KernelReference) -> Result<u64, LoadError> {
-    let Some(section) = elf.symbol_tables()[0] else { return Ok(0) };
-    let Some(strings) = elf.string_table(section.link as usize) else { return Ok(0) };
+    let missing = || LoadError::NotFound(format!("{} in {}", reference.name, elf.file.path().display()));
+    let section = elf.symbol_tables()[0].ok_or_else(missing)?;
+    let strings = elf.string_table(section.link as usize).ok_or_else(missing)?;
     let mut names = strings.reader();
     let raw = elf.contents(section)?;
     for entry in raw.chunks_exact(if elf.is_64 { 24 } else { 16 }) {
@@ -129,7 +131,7 @@ fn relocation(elf: &Elf, reference: &KernelReference) -> Result<u64, LoadError> 
             return Ok(reference.address.wrapping_sub(symbol.value));
         }
     }
-    Ok(0)
+    Err(missing())
 }
 
 /// Where distributions put the kernel's ELF file.
